@@ -71,7 +71,8 @@ class Rule:
     severity: Severity
     check: Check
     examples: tuple[Bad | Good, ...]
-    words: tuple[str, ...]  # regular expressions; a piece of a file where none matches needs no parsing for this rule
+    words: tuple[str, ...]  # a file or piece that holds none of these needs no look; nor is one's absence ever claimed
+    targets: tuple[str, ...] = ()  # dotted names: a piece that uses one under an alias is looked at too
     options: tuple[Option, ...] = ()
 
     @property

@@ -1,0 +1,120 @@
+"""Each use of torch's `checkpoint` in a file, in whatever spelling: what is wrapped, and which variant it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from remat.lint.definitions import definitions
+from remat.lint.names import PARTIAL, UNKNOWN
+from remat.lint.source import Call
+from remat.lint.syntax import is_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remat.lint.source import Source
+
+CHECKPOINT = "torch.utils.checkpoint.checkpoint"
+SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
+CHECKPOINTS = (CHECKPOINT, SEQUENTIAL)
+PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
+
+# torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14; `early_stop` since 2.9
+OWN_KEYWORDS = frozenset(
+    {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop", "function"}
+)
+# `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` takes these by name
+SEQUENTIAL_KEYWORDS = OWN_KEYWORDS - {"function"} | {"functions", "segments", "input"}
+
+
+class Variant(Enum):
+    OMITTED = "not said: reentrant up to torch 2.14"
+    REENTRANT = "use_reentrant=True"
+    NON_REENTRANT = "use_reentrant=False"
+    UNKNOWN = "said, but not by a value that can be read here"
+
+
+class Form(Enum):
+    CALL = "checkpoint(f, x)"
+    PARTIAL = "functools.partial(checkpoint, …)"
+    PARTIAL_CALL = "run(f, x) after run = functools.partial(checkpoint, …)"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointing:
+    """`certain`: the name can only be torch's. `said`: the argument that chooses the variant, explicit None included."""
+
+    call: Call
+    form: Form
+    certain: bool
+    sequential: bool
+    variant: Variant
+    said: cst.Arg | None
+    forwarded: tuple[cst.Arg, ...]  # keywords that go to the wrapped callable, not to checkpoint
+    wrapped: cst.Arg | None
+
+    @property
+    def function(self) -> str:
+        """What it is called in messages."""
+        return "checkpoint_sequential" if self.sequential else "checkpoint"
+
+
+def checkpointings(source: Source) -> Iterator[Checkpointing]:
+    """Every use of torch's two functions, in source order per form."""
+    for call in source.calls(*CHECKPOINTS):
+        yield _read(source, call, Form.CALL, list(call.node.args))
+    for call in source.calls(*PARTIAL_CALLS):
+        made = source.meanings(call.node, call.scope, call.place)
+        names = frozenset(n.removeprefix(PARTIAL) for n in made)
+        if names & set(CHECKPOINTS):
+            bound = Call(call.node, call.scope, call.place, names)
+            yield _read(source, bound, Form.PARTIAL, list(call.node.args[1:]))
+    for call in source.calls(*(PARTIAL + name for name in CHECKPOINTS)):
+        names = frozenset(n.removeprefix(PARTIAL) for n in call.names)
+        bound = Call(call.node, call.scope, call.place, names)
+        yield _read(source, bound, Form.PARTIAL_CALL, [*_partial_arguments(source, call), *call.node.args])
+
+
+def _partial_arguments(source: Source, call: Call) -> list[cst.Arg]:
+    """The arguments that `functools.partial` has already given, where the assignment is in sight."""
+    values = definitions(source, call.node.func, call.scope, call.place)
+    made = values[0].node if len(values) == 1 else None
+    return list(made.args[1:]) if isinstance(made, cst.Call) else []
+
+
+def _read(source: Source, call: Call, form: Form, args: list[cst.Arg]) -> Checkpointing:
+    sequential = SEQUENTIAL in call.names and CHECKPOINT not in call.names
+    own = SEQUENTIAL_KEYWORDS if sequential else OWN_KEYWORDS
+    positional = [a for a in args if a.keyword is None and a.star != "**"]
+    keywords = {a.keyword.value: a for a in args if a.keyword is not None}
+    said = keywords.get("use_reentrant")
+    if said is None and sequential and len(positional) > 3 and not any(a.star for a in positional[:4]):
+        said = positional[3]
+    hidden = any(a.star == "**" or (sequential and a.star == "*") for a in args)
+    return Checkpointing(
+        call,
+        form,
+        certain=call.names <= set(CHECKPOINTS) and UNKNOWN not in call.names,
+        sequential=sequential,
+        variant=_variant(source, call, said, hidden=hidden),
+        said=said,
+        forwarded=tuple(a for name, a in keywords.items() if name not in own),
+        wrapped=positional[0] if positional and not positional[0].star else keywords.get("function"),
+    )
+
+
+def _variant(source: Source, call: Call, said: cst.Arg | None, *, hidden: bool) -> Variant:
+    if said is None:
+        return Variant.UNKNOWN if hidden else Variant.OMITTED
+    values = [said.value]
+    if isinstance(said.value, cst.Name) and said.value.value not in {"True", "False", "None"}:
+        values = [at.node for at in definitions(source, said.value, call.scope, call.place)]  # type: ignore[misc]
+    if values and all(is_literal(v, "True") for v in values):
+        return Variant.REENTRANT
+    if values and all(is_literal(v, "False") for v in values):
+        return Variant.NON_REENTRANT
+    return Variant.OMITTED if is_literal(said.value, "None") else Variant.UNKNOWN
