@@ -1,0 +1,51 @@
+/** What the user set under `remat.` in the editor. */
+
+import { homedir } from "node:os";
+import * as vscode from "vscode";
+
+export type ImportStrategy = "useBundled" | "fromEnvironment";
+export type Loudness = "off" | "onError" | "onWarning" | "always";
+
+export interface Settings {
+  readonly enable: boolean;
+  readonly interpreter: string | null;
+  readonly importStrategy: ImportStrategy;
+  readonly path: string | null;
+  readonly args: readonly string[];
+  readonly logLevel: string;
+  readonly showNotifications: Loudness;
+}
+
+/** Settings that decide which process runs: a change of one starts the server anew. */
+const OF_THE_PROCESS = ["enable", "interpreter", "importStrategy", "path", "args"];
+
+export function readSettings(folder?: vscode.WorkspaceFolder): Settings {
+  const values = vscode.workspace.getConfiguration("remat", folder ?? null);
+  return {
+    enable: values.get<boolean>("enable", true),
+    interpreter: expand(values.get<string | null>("interpreter", null), folder),
+    importStrategy: values.get<ImportStrategy>("importStrategy", "useBundled"),
+    path: expand(values.get<string | null>("path", null), folder),
+    args: values.get<string[]>("args", []),
+    logLevel: values.get<string>("logLevel", "info"),
+    showNotifications: values.get<Loudness>("showNotifications", "onWarning"),
+  };
+}
+
+export function needsNewProcess(event: vscode.ConfigurationChangeEvent): boolean {
+  return OF_THE_PROCESS.some((name) => event.affectsConfiguration(`remat.${name}`));
+}
+
+/** The part of the settings that the server itself reads. */
+export function forServer(settings: Settings): { logLevel: string } {
+  return { logLevel: settings.logLevel };
+}
+
+function expand(value: string | null, folder?: vscode.WorkspaceFolder): string | null {
+  const expanded = value
+    ?.trim()
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how the editor's settings spell it
+    .replaceAll("${workspaceFolder}", folder?.uri.fsPath ?? "")
+    .replace(/^~(?=[/\\])/, homedir());
+  return expanded ? expanded : null;
+}
