@@ -122,5 +122,3 @@ def _shifted(finding: Finding, by: int) -> Finding:
 
 def _by(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by)
-
-

@@ -46,7 +46,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing:
-    """`certain`: the name can only be torch's. `said`: the argument that chooses the variant, explicit None included."""
+    """`certain`: the name can only be torch's. `said`: the argument that chooses the variant, None included."""
 
     call: Call
     form: Form

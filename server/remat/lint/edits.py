@@ -43,7 +43,7 @@ def add_argument(source: Source, call: Call, argument: str) -> tuple[Edit, ...]:
     tail = _TAIL.match(source.text, last.end, end)
     comma = last.end + len(tail["before"]) if tail and tail["comma"] else None
     if "\n" in source.text[last.end : end] and _starts_its_line(source.text, last.start):
-        return _on_its_own_line(source.text, last, end, comma, argument)
+        return _on_its_own_line(source.text, last, comma, argument)
     if comma is None:
         return (insert(last.end, f", {argument}"),)
     closes_here = not source.text[comma + 1 : end].strip()
@@ -52,7 +52,7 @@ def add_argument(source: Source, call: Call, argument: str) -> tuple[Edit, ...]:
     return (insert(comma + 1, f" {argument},"),)
 
 
-def _on_its_own_line(text: str, last: Span, end: int, comma: int | None, argument: str) -> tuple[Edit, ...]:
+def _on_its_own_line(text: str, last: Span, comma: int | None, argument: str) -> tuple[Edit, ...]:
     after = last.end if comma is None else comma + 1
     line_end = text.index("\n", after)
     if text[line_end - 1] == "\r":

@@ -12,7 +12,9 @@ from remat.lint.syntax import walk
 if TYPE_CHECKING:
     from remat.lint.source import Place
 
-_ABOUT_VERSIONS = re.compile(r"(?i)version|signature|torch_?(?:is_)?(?:gt|ge|lt|le|gte|lte|\d)|use_reentrant|parameters$")
+_ABOUT_VERSIONS = re.compile(
+    r"(?i)version|signature|torch_?(?:is_)?(?:gt|ge|lt|le|gte|lte|\d)|use_reentrant|parameters$"
+)
 
 
 def behind_version_guard(place: Place, node: cst.CSTNode) -> bool:

@@ -24,6 +24,7 @@ _PARTIALS = frozenset({"functools.partial", "functools.partialmethod"})
 _HOPS = 4  # a = b; b = c; …: more is no style anybody has
 _FOLLOWED_EACH = 8  # assignments followed per name and hop: `x = x.y` a thousand times must not take 1000⁴ steps
 _FOLLOWED = (cst.Name, cst.Attribute, cst.IfExp, cst.BooleanOperation, cst.Call)
+_SAID_WHOLE = (*SCOPES, cst.Import, cst.ImportFrom)  # the inside of an import would bind its `as` name once more
 _STAR_EXPORTS = {"torch.utils.checkpoint": ("checkpoint", "checkpoint_sequential")}
 
 
@@ -85,7 +86,9 @@ def meanings(
 
 
 def _may_be_partial(called: cst.CSTNode) -> bool:
-    return isinstance(called, cst.Name) or (isinstance(called, cst.Attribute) and called.attr.value.startswith("partial"))
+    return isinstance(called, cst.Name) or (
+        isinstance(called, cst.Attribute) and called.attr.value.startswith("partial")
+    )
 
 
 def _attribute(name: str, scope: Scope | None, module: Environment, klass: Environment, hops: int) -> Meanings:
@@ -98,9 +101,7 @@ def _attribute(name: str, scope: Scope | None, module: Environment, klass: Envir
     return klass.get(f"self.{name}", NOTHING)
 
 
-def _bound_meanings(
-    bound: list[Value], scope: Scope, module: Environment, klass: Environment, hops: int
-) -> Meanings:
+def _bound_meanings(bound: list[Value], scope: Scope, module: Environment, klass: Environment, hops: int) -> Meanings:
     names: set[str] = set()
     followed = 0
     for value in bound:
@@ -149,7 +150,7 @@ def bindings_of(body: Iterable[cst.CSTNode], params: Iterable[str] = ()) -> Bind
         node = stack.pop()
         for name, value in _binds(node):
             out.setdefault(name, []).append(value)
-        if not isinstance(node, SCOPES):
+        if not isinstance(node, _SAID_WHOLE):
             stack.extend(children(node))
     return out
 
@@ -183,10 +184,9 @@ def _binds(node: cst.CSTNode) -> Iterable[tuple[str, Value]]:
         return [(name, _whole(node.target, node.value)) for name in targets(node.target)]
     if isinstance(node, cst.NamedExpr):
         return [(name, node.value) for name in targets(node.target)]
-    if isinstance(node, cst.AugAssign | cst.For):
-        return [(name, None) for name in targets(node.target)]
-    if isinstance(node, cst.AsName):
-        return [(name, None) for name in targets(node.name)]
+    if isinstance(node, cst.AugAssign | cst.For | cst.AsName):
+        target = node.name if isinstance(node, cst.AsName) else node.target
+        return [(name, None) for name in targets(target)]
     return ()
 
 

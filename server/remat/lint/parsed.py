@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +15,11 @@ from remat.lint.split import Role
 from remat.lint.syntax import children
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 Key = tuple[str, Role]
+CallsByName = dict[str, list[tuple[cst.Call, Scope | None, Meanings]]]
 _WRAPPER = "class _:\n"  # a member keeps its indentation, so its strings keep their text
 _INDEXED = frozenset({cst.Call, cst.For, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Dict, cst.Assign})
 
@@ -41,8 +42,7 @@ class Parsed:
         self.names: Bindings = {}  # bound in the module
         self.class_names: Bindings = {}  # bound in the class that this piece is cut from, `self.x` included
         self.nodes: dict[type[cst.CSTNode], list[tuple[cst.CSTNode, Scope | None]]] = defaultdict(list)
-        self._resolved: tuple[Environment, Environment, dict[str, list[tuple[cst.Call, Scope | None, Meanings]]]] | None
-        self._resolved = None
+        self._resolved: tuple[Environment, Environment, CallsByName] | None = None
         if role is Role.STATEMENT:
             self.names = bindings_of(self.tree.body)
             self._walk(self.tree, None)
@@ -76,12 +76,10 @@ class Parsed:
             else:
                 stack.extend((child, scope) for child in reversed(children(node)))
 
-    def by_name(
-        self, module: Environment, klass: Environment
-    ) -> dict[str, list[tuple[cst.Call, Scope | None, Meanings]]]:
+    def by_name(self, module: Environment, klass: Environment) -> CallsByName:
         """The calls by what they may call, kept while the environments stay the same objects."""
         if self._resolved is None or self._resolved[0] is not module or self._resolved[1] is not klass:
-            found: dict[str, list[tuple[cst.Call, Scope | None, Meanings]]] = defaultdict(list)
+            found: CallsByName = defaultdict(list)
             for node, scope in self.nodes[cst.Call]:
                 assert isinstance(node, cst.Call)  # noqa: S101 - for the type checker
                 names = meanings(node.func, scope, module, klass)

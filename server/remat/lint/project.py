@@ -26,7 +26,8 @@ _PYTHON = {
 }
 _CONFIG = {
     Fact.ZERO3: r"""["']?stage["']?\s*:\s*3\b|\bzero_stage\s*:\s*3\b|zero_?3""",
-    Fact.PEFT: r"(?m)^\s*(?:adapter\s*:\s*[\"']?q?lora|lora_(?:r|rank|alpha)\s*:|finetuning_type\s*:\s*lora|use_peft\s*:\s*true)",
+    Fact.PEFT: r"(?m)^\s*(?:adapter\s*:\s*[\"']?q?lora|lora_(?:r|rank|alpha)\s*:|finetuning_type\s*:\s*lora"
+    r"|use_peft\s*:\s*true)",
     Fact.FSDP2: r"\bfsdp_version[\"']?\s*:\s*2\b",
     Fact.CACHE_OFF: r"""\buse_cache["']?\s*:\s*false\b""",
 }

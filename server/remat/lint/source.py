@@ -1,4 +1,4 @@
-"""A Python file as pieces that are parsed once per text; rules ask it for calls, classes and spans, wherever they lie."""
+"""A Python file as pieces that are parsed once per text; rules ask it for calls and spans, wherever they lie."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import libcst as cst
 
 from remat.finding import Span
 from remat.lint.names import PARTIAL, Environment, Meanings, Scope, environment, meanings
-from remat.lint.parsed import Interest, Key, Parsed, parse
+from remat.lint.parsed import CallsByName, Interest, Key, Parsed, parse
 from remat.lint.split import Piece, Role, split
 
 if TYPE_CHECKING:
@@ -95,33 +95,33 @@ class Source:
         is_current: Callable[[], bool] = lambda: True,
     ) -> None:
         self.text, self._interest, self._is_current = text, interest, is_current
-        self.pieces = split(text, (before.text, before.pieces) if before else None)
-        self._cache: dict[Key, Parsed | None] = {}
-        self._skipped: set[Key] = set()
+        self.pieces: list[Piece] = split(text, (before.text, before.pieces) if before else None)
+        self.cache: dict[Key, Parsed | None] = {}
+        self.skipped: set[Key] = set()
         self.parts = [self._part(piece, before) for piece in self.pieces]
         self._keep_what_last_parsed(before)
         self._name(before)
         self._parse_users_of_aliases(before)
-        self._on_demand: dict[Key, Parsed | None] = {}
+        self.on_demand: dict[Key, Parsed | None] = {}
         if before:
-            self._on_demand = {k: v for k, v in before._on_demand.items() if k in self._skipped}
+            self.on_demand = {k: v for k, v in before.on_demand.items() if k in self.skipped}
 
     def _key(self, piece: Piece) -> Key:
         return self.text[piece.start : piece.end], piece.role
 
     def _part(self, piece: Piece, before: Source | None) -> Part:
         key = self._key(piece)
-        if key not in self._cache and key not in self._skipped:
+        if key not in self.cache and key not in self.skipped:
             if not self._is_current():
                 raise SupersededError
-            if before and key in before._cache:
-                self._cache[key] = before._cache[key]
-            elif (before and key in before._skipped) or (self._interest and not self._interest.words.search(key[0])):
-                self._skipped.add(key)
+            if before and key in before.cache:
+                self.cache[key] = before.cache[key]
+            elif (before and key in before.skipped) or (self._interest and not self._interest.words.search(key[0])):
+                self.skipped.add(key)
             else:
-                self._cache[key] = parse(key)
-        parsed = self._cache.get(key)
-        return Part(piece, (parsed,) if parsed else (), skipped=key in self._skipped)
+                self.cache[key] = parse(key)
+        parsed = self.cache.get(key)
+        return Part(piece, (parsed,) if parsed else (), skipped=key in self.skipped)
 
     def _keep_what_last_parsed(self, before: Source | None) -> None:
         broken = [i for i, part in enumerate(self.parts) if not part.parsed and not part.skipped]
@@ -130,7 +130,7 @@ class Source:
         gone = tuple(
             parsed
             for part in before.parts
-            if part.stale or (before.text[part.piece.start : part.piece.end], part.piece.role) not in self._cache
+            if part.stale or (before.text[part.piece.start : part.piece.end], part.piece.role) not in self.cache
             for parsed in part.parsed
         )
         for i in broken:
@@ -140,7 +140,7 @@ class Source:
     def _name(self, before: Source | None) -> None:
         """Merge what the pieces bind. Equal environments stay the same object, so that resolved calls stay cached."""
         module: Environment = environment((q.names for p in self.parts for q in p.parsed if q.names), {})
-        self.module = before.module if before and before.module == module else module
+        self.module: Environment = before.module if before and before.module == module else module
         old = {id(q): env for env, parts in (before.groups if before else ()) for p in parts for q in p.parsed}
         same_module = before is not None and self.module is before.module
         groups: list[list[Part]] = []
@@ -156,7 +156,7 @@ class Source:
             self.groups.append((known if known is not None and same_module and known == names else names, group))
 
     def _parse_users_of_aliases(self, before: Source | None) -> None:
-        """Parse skipped pieces that use an alias: `ckpt(...)` after `from torch.utils.checkpoint import checkpoint as ckpt`."""
+        """Parse skipped pieces that use an alias: `ckpt(…)` where `checkpoint` was imported as `ckpt`."""
         if self._interest is None:
             return
         known: set[str] = set()
@@ -167,10 +167,10 @@ class Source:
             for i, part in enumerate(self.parts):
                 key = self._key(part.piece)
                 if part.skipped and word.search(key[0]):
-                    if key not in self._cache:
-                        self._cache[key] = before._cache[key] if before and key in before._cache else parse(key)
-                    self._skipped.discard(key)
-                    parsed = self._cache[key]
+                    if key not in self.cache:
+                        self.cache[key] = before.cache[key] if before and key in before.cache else parse(key)
+                    self.skipped.discard(key)
+                    parsed = self.cache[key]
                     self.parts[i] = Part(part.piece, (parsed,) if parsed else (), stale=parsed is None)
                     more = True
             if more:
@@ -201,7 +201,7 @@ class Source:
         ]
 
     @cached_property
-    def _calls(self) -> list[tuple[Place, dict[str, list[tuple[cst.Call, Scope | None, Meanings]]]]]:
+    def _calls(self) -> list[tuple[Place, CallsByName]]:
         return [(place, place.parsed.by_name(self.module, place.names)) for place in self.places]
 
     def calls(self, *names: str) -> Iterator[Call]:
@@ -233,12 +233,12 @@ class Source:
         return Span(found[0] + shift, found[1] + shift)
 
     def places_of(self, part: Part) -> list[Place]:
-        """The parse of a piece, also of one that no trigger word was worth it for: a rule asks about its whole class."""
+        """The parse of a piece, even of one without any trigger word: a rule asks about its whole class."""
         if not part.skipped:
             return [p for p in self.places if p.piece is part.piece]
         key = self._key(part.piece)
-        if key not in self._on_demand:
-            self._on_demand[key] = parse(key)
-        parsed = self._on_demand[key]
+        if key not in self.on_demand:
+            self.on_demand[key] = parse(key)
+        parsed = self.on_demand[key]
         names = next((env for env, parts in self.groups for p in parts if p.piece is part.piece), _NO_NAMES)
         return [Place(part.piece, parsed, stale=False, names=names)] if parsed else []

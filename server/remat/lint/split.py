@@ -22,9 +22,7 @@ MANY_UNCLOSED = 50  # each unclosed quote costs a look at the rest of the text; 
 
 _FLAT = r"""\([^()\[\]{}'"#\n\\]*\)|\[[^()\[\]{}'"#\n\\]*\]|\{[^()\[\]{}'"#\n\\]*\}"""  # brackets on one line
 _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
-_NEVER_IN_BRACKETS = re.compile(
-    r"(?:def|class|import|from|with|while|try|return|raise|del|assert|pass|global)\b"
-)
+_NEVER_IN_BRACKETS = re.compile(r"(?:def|class|import|from|with|while|try|return|raise|del|assert|pass|global)\b")
 _BLANK = re.compile(r"[ \t]*")
 _CLASS = re.compile(r"class\b")
 

@@ -1,4 +1,4 @@
-"""How Python strings and comments look to a regular expression, without backtracking; comments found outside strings."""
+"""How Python strings and comments look to a regular expression that never backtracks."""
 
 from __future__ import annotations
 
