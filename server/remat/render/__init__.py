@@ -1,0 +1,1 @@
+"""Findings as people and programs want them: pure functions from reports to text, one module for each format."""

@@ -1,0 +1,158 @@
+"""The formats that people read: one line per finding, or the finding with its source line, caret and fix."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from remat.finding import Severity
+from remat.links import rule_url
+from remat.render.report import Lines, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from remat.finding import Finding, Fix
+
+_COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}
+_WIDTH = 140  # cells of a source line that are shown; a longer line is cut around the finding
+_MOST_LINES = 6  # of one finding; a longer one is shown with its middle left out
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of text in one style. `style` is what a terminal makes of it; plain output is the texts joined."""
+
+    text: str
+    style: str = ""
+
+
+def concise(reports: Iterable[Report]) -> Iterator[Piece]:
+    for report, lines in _with_lines(reports):
+        for finding in report.findings:
+            yield from _place(report, lines, finding)
+            yield Piece(": ")
+            yield from _claim(finding)
+            yield Piece(f" {visible(finding.message)}\n")
+
+
+def full(reports: Iterable[Report]) -> Iterator[Piece]:
+    for report, lines in _with_lines(reports):
+        for finding in report.findings:
+            yield from _place(report, lines, finding)
+            yield Piece(" ")
+            yield from _claim(finding)
+            yield Piece(f" — {visible(finding.message)}\n")
+            yield from _excerpt(lines, finding)
+            yield Piece("\n")
+
+
+def summary(reports: Sequence[Report], files: int, unread: int, versions: str) -> str:
+    """Say in one line how many problems of which kind there are, for which versions, and how many a fix would clear."""
+    findings = [finding for report in reports for finding in report.findings]
+    where = f"in {counted(files, 'file')}" + (f" ({unread} more could not be read)" if unread else "")
+    if not findings:
+        return f"No problems {where}."
+    held = f" for {versions}" if versions else ""
+    by_severity = Counter(finding.severity for finding in findings)
+    kinds = ", ".join(_counted_kind(by_severity[kind], kind) for kind in Severity if by_severity[kind])
+    safe = sum(1 for finding in findings if finding.fix and finding.fix.safe)
+    unsafe = sum(1 for finding in findings if finding.fix and not finding.fix.safe)
+    parts = [f"Found {counted(len(findings), 'problem')} ({kinds}) {where}{held}"]
+    if safe:
+        parts.append(f"{safe} fixable with `remat fix`" + (f", {unsafe} more with `--unsafe-fixes`" if unsafe else ""))
+    elif unsafe:
+        parts.append(f"{unsafe} fixable with `remat fix --unsafe-fixes`")
+    return "; ".join(parts) + "."
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def visible(text: str) -> str:
+    """Show control characters as their escapes: source text must not be able to drive the terminal."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
+
+
+def _counted_kind(number: int, kind: Severity) -> str:
+    return f"{number} info" if kind is Severity.INFO else counted(number, kind.value)
+
+
+def _with_lines(reports: Iterable[Report]) -> Iterator[tuple[Report, Lines]]:
+    return ((report, Lines.of(report.text)) for report in reports if report.findings)
+
+
+def _place(report: Report, lines: Lines, finding: Finding) -> Iterator[Piece]:
+    row, column = lines.position(finding.span.start)
+    yield Piece(visible(report.shown), "bold")
+    yield Piece(f":{row}:{column}", "cyan")
+
+
+def _claim(finding: Finding) -> Iterator[Piece]:
+    yield Piece(finding.severity.value, _COLOURS.get(finding.severity, "bold"))
+    yield Piece(" ")
+    yield Piece(finding.rule, f"bold link {rule_url(finding.rule)}")
+
+
+def _excerpt(lines: Lines, finding: Finding) -> Iterator[Piece]:
+    first, column = lines.position(finding.span.start)
+    last, end_column = lines.position(finding.span.end)
+    if last > first and end_column == 1:  # it ends with a line's end
+        last -= 1
+        end_column = len(lines.line(last)) + 1
+    gutter = len(str(last)) + 1
+    yield Piece(" " * gutter + "|\n", "dim")
+    for row in _shown_rows(first, last):
+        if row is None:
+            yield Piece("." * (gutter - 1) + " |\n", "dim")
+            continue
+        line = lines.line(row)
+        start = column - 1 if row == first else len(line) - len(line.lstrip())
+        end = min(end_column - 1, len(line)) if row == last else len(line.rstrip())
+        text, marks = _marked(line, start, max(end, start))
+        yield Piece(f"{row:>{gutter - 1}} | ", "dim")
+        yield Piece(f"{text}\n")
+        yield Piece(" " * gutter + "| ", "dim")
+        yield Piece(f"{marks}\n", _COLOURS.get(finding.severity, "bold"))
+    if finding.fix:
+        yield from _help(finding.fix, gutter)
+
+
+def _shown_rows(first: int, last: int) -> Iterator[int | None]:
+    if last - first < _MOST_LINES:
+        yield from range(first, last + 1)
+    else:
+        yield from range(first, first + _MOST_LINES - 3)
+        yield None
+        yield from (last - 1, last)
+
+
+def _marked(line: str, start: int, end: int) -> tuple[str, str]:
+    """Return a source line as shown, and the carets under what `start` and `end` bound, by the cells they fill."""
+    left = max(0, min(start - 20, len(line) - _WIDTH))
+    right = min(len(line), left + _WIDTH)
+    before, marked, after = (_cells(line[a:b]) for a, b in ((left, start), (start, min(end, right)), (end, right)))
+    head, tail = ("… " if left else ""), (" …" if right < len(line) else "")
+    return f"{head}{before}{marked}{after}{tail}", " " * width(head + before) + "^" * max(1, width(marked))
+
+
+def _cells(text: str) -> str:
+    return visible(text.replace("\t", "    "))
+
+
+def width(text: str) -> int:
+    """Count the terminal cells of a text: none for a combining mark, two for a wide character."""
+    if text.isascii():
+        return len(text)
+    wide = sum(1 for c in text if unicodedata.east_asian_width(c) in "WF")
+    return len(text) + wide - sum(1 for c in text if unicodedata.combining(c))
+
+
+def _help(fix: Fix, gutter: int) -> Iterator[Piece]:
+    yield Piece(" " * gutter + "= ", "dim")
+    yield Piece("fix", "bold green")
+    how = "`remat fix` makes it" if fix.safe else "unsafe: look at it first; `remat fix --unsafe-fixes` makes it"
+    yield Piece(f": {visible(fix.title)} ({how})\n")
