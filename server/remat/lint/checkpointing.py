@@ -23,12 +23,13 @@ SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
 CHECKPOINTS = (CHECKPOINT, SEQUENTIAL)
 PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
 
-# torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14; `early_stop` since 2.9
+# torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14: `early_stop` since 2.9, the last one since 2.14
 OWN_KEYWORDS = frozenset(
-    {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop", "function"}
+    """function use_reentrant preserve_rng_state context_fn determinism_check debug early_stop
+    respect_saved_tensors_hooks""".split()
 )
-# `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` takes these by name
-SEQUENTIAL_KEYWORDS = OWN_KEYWORDS - {"function"} | {"functions", "segments", "input"}
+# `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` pops preserve_rng_state from the rest
+SEQUENTIAL_KEYWORDS = frozenset({"functions", "segments", "input", "use_reentrant", "preserve_rng_state"})
 
 
 class Variant(Enum):

@@ -24,7 +24,7 @@ def definitions(source: Source, expression: cst.CSTNode, scope: Scope | None, pl
     if len(parts) == 1:
         return _of_name(source, parts[0], scope, place)
     if len(parts) == 2 and parts[0] == "self":
-        return _of_attribute(source, f"self.{parts[1]}", scope, place)
+        return _of_attribute(source, parts[1], scope, place)
     return []
 
 
@@ -66,12 +66,13 @@ def _in_class(source: Source, name: str, place: Place) -> list[At[cst.CSTNode]]:
 
 
 def _of_attribute(source: Source, name: str, scope: Scope | None, place: Place) -> list[At[cst.CSTNode]]:
+    """What the class around assigns to `self.name`; else its method of that name."""
     at = scope
     while at is not None and at is not IN_CLASS:
         if isinstance(at.node, cst.ClassDef):
-            return _nodes(at.attributes.get(name, []), at, place)
+            return _nodes(at.attributes.get(f"self.{name}") or at.bindings.get(name, []), at, place)
         at = at.parent
-    return _in_class(source, name, place) if at is IN_CLASS else []
+    return (_in_class(source, f"self.{name}", place) or _in_class(source, name, place)) if at is IN_CLASS else []
 
 
 def class_places(source: Source, place: Place) -> list[Place]:

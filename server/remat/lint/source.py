@@ -17,6 +17,7 @@ from remat.lint.split import Piece, Role, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+N_co = TypeVar("N_co", bound=cst.CSTNode, covariant=True)
 N = TypeVar("N", bound=cst.CSTNode)
 _NO_NAMES: Environment = {}
 
@@ -36,10 +37,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class At(Generic[N]):
+class At(Generic[N_co]):
     """A syntax node with the scope it stands in and the piece that holds it."""
 
-    node: N
+    node: N_co
     scope: Scope | None
     place: Place
 
@@ -55,6 +56,10 @@ class Call:
 
     def keyword(self, name: str) -> cst.Arg | None:
         return next((a for a in self.node.args if a.keyword is not None and a.keyword.value == name), None)
+
+    def at(self, node: cst.CSTNode) -> At[cst.CSTNode]:
+        """A node of this call, with where it stands."""
+        return At(node, self.scope, self.place)
 
     @property
     def positional(self) -> list[cst.Arg]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.definitions import class_places, definitions
+from remat.lint.callables import forward_of, functions_run
 from remat.lint.modules import CONTAINERS, constructors, held
 from remat.lint.names import UNKNOWN, Scope
 from remat.lint.source import At
-from remat.lint.syntax import dotted, parameters, walk
+from remat.lint.syntax import Function, dotted, parameters, walk
 
 if TYPE_CHECKING:
     from remat.lint.source import Place, Source
@@ -101,19 +101,13 @@ def seen_whole(source: Source, callable_: cst.CSTNode, scope: Scope | None, plac
     """Whether each operation that `callable_` runs is torch's own, or in this file and made of such."""
     if not depth:
         return False
-    if isinstance(callable_, cst.Lambda):
-        return _body_seen(source, callable_, scope, place, depth)
     names = source.meanings(callable_, scope, place)
     if names and UNKNOWN not in names and all(_torch_operation(n) for n in names):
         return True
-    made = constructors(source, callable_, scope, place)
-    if made:
+    if made := constructors(source, callable_, scope, place):
         return all(_module_seen(source, call, depth - 1) for call in made)
-    found = definitions(source, callable_, scope, place)
-    return bool(found) and all(
-        isinstance(d.node, cst.FunctionDef | cst.Lambda) and _body_seen(source, d.node, d.scope, d.place, depth - 1)
-        for d in found
-    )
+    found = functions_run(source, callable_, scope, place)
+    return bool(found) and all(_body_seen(source, f, depth - 1) for f in found)
 
 
 def _torch_operation(name: str) -> bool:
@@ -133,34 +127,18 @@ def _module_seen(source: Source, made: At[cst.Call], depth: int) -> bool:
             not isinstance(a.value, cst.Call) or _module_seen(source, At(a.value, made.scope, made.place), depth - 1)
             for a in made.node.args
         )
-    classes = definitions(source, made.node.func, made.scope, made.place)
-    if not classes or not all(isinstance(c.node, cst.ClassDef) for c in classes):
-        return False
-    forwards = [f for c in classes for f in _forward(source, c)]
-    return bool(forwards) and all(_body_seen(source, f.node, f.scope, f.place, depth - 1) for f in forwards)
+    forward = forward_of(source, made)
+    return forward is not None and _body_seen(source, forward, depth - 1)
 
 
-def _forward(source: Source, klass: At[cst.CSTNode]) -> list[At[cst.FunctionDef]]:
-    found: list[At[cst.FunctionDef]] = []
-    for place in class_places(source, klass.place):
-        for node, scope in place.parsed.nodes.get(cst.FunctionDef, ()):
-            if not isinstance(node, cst.FunctionDef) or node.name.value != "forward":
-                continue
-            owner = next((a for a in place.parsed.ancestors(node) if isinstance(a, cst.ClassDef)), None)
-            if owner is klass.node or (owner is not None and owner.name.value == "_"):
-                found.append(At(node, scope, place))
-    return found
-
-
-def _body_seen(source: Source, function: cst.CSTNode, scope: Scope | None, place: Place, depth: int) -> bool:
-    if not isinstance(function, cst.FunctionDef | cst.Lambda):
-        return False
-    inner = Scope(function, scope)
-    local = {p.name.value for p in parameters(function)} | set(inner.bindings)
-    for node in walk(function.body):
-        if isinstance(node, cst.Call) and not _call_seen(source, node, inner, place, local, depth):
-            return False
-    return True
+def _body_seen(source: Source, function: At[Function], depth: int) -> bool:
+    inner = Scope(function.node, function.scope)
+    local = {p.name.value for p in parameters(function.node)} | set(inner.bindings)
+    return all(
+        _call_seen(source, node, inner, function.place, local, depth)
+        for node in walk(function.node.body)
+        if isinstance(node, cst.Call)
+    )
 
 
 def _call_seen(source: Source, call: cst.Call, scope: Scope, place: Place, local: set[str], depth: int) -> bool:

@@ -1,5 +1,13 @@
 """Every rule, in alphabetical order. A rule that is not listed here does not exist."""
 
-from remat.lint.rules import checkpoint_without_use_reentrant
+from remat.lint.rules import (
+    checkpoint_with_reentrant_true,
+    checkpoint_without_use_reentrant,
+    keyword_to_reentrant_checkpoint,
+)
 
-RULES = (checkpoint_without_use_reentrant.RULE,)
+RULES = (
+    checkpoint_with_reentrant_true.RULE,
+    checkpoint_without_use_reentrant.RULE,
+    keyword_to_reentrant_checkpoint.RULE,
+)
