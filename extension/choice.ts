@@ -1,12 +1,12 @@
 /** Which Python runs the server, and whose installed packages it reads versions from. */
 
 import type * as vscode from "vscode";
-import { type Candidate, candidates } from "./interpreter";
+import { type Candidate, candidates, SETTING } from "./interpreter";
 import { askPython, type Python } from "./python";
 import type { ImportStrategy } from "./settings";
 
 export interface Choice {
-  /** The user's interpreter per folder (its URI): where versions of torch and transformers are read. */
+  /** The user's interpreter per folder (its URI), where versions of torch are read; null: the server looks itself. */
   readonly interpreters: ReadonlyMap<string, string | null>;
   /** The Python that runs the server: the user's if it can, else any other that can. */
   readonly server: (Python & { source: string }) | undefined;
@@ -34,8 +34,10 @@ export async function choose(
   const answers: Answer[] = [];
   for (const folder of folders) {
     const found = await askInOrder(candidates(folder, log), ask);
-    const user = found.find(({ python }) => typeof python !== "string")?.python;
-    interpreters.set(folder?.uri.toString() ?? "", typeof user === "object" ? user.executable : null);
+    interpreters.set(
+      folder?.uri.toString() ?? "",
+      found.map(usersOwn).find((executable) => executable !== null) ?? null,
+    );
     answers.push(...found);
   }
   const first = answers.find(({ python }) => canServe(python));
@@ -61,12 +63,17 @@ async function askInOrder(
   return answers;
 }
 
+function usersOwn({ candidate, python }: Answer): string | null {
+  if (typeof python === "string" || candidate.versions === "never") return null;
+  return candidate.versions === "always" || python.torch ? python.executable : null;
+}
+
 function canServe(python: Python | string): boolean {
   return typeof python !== "string" && python.fault === null;
 }
 
 function isNamedAndWrong({ candidate, python }: Answer): boolean {
-  return typeof python === "string" && candidate.source.startsWith("the setting");
+  return typeof python === "string" && candidate.source === SETTING;
 }
 
 function complaint({ candidate, python }: Answer): string {

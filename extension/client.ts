@@ -50,12 +50,12 @@ function options(choice: Choice, log: vscode.LogOutputChannel): LanguageClientOp
   };
 }
 
-/** `interpreter` is the first folder's; `interpreters` has them all, by the folder's URI. */
+/** `interpreter` for a single folder; `interpreters` has all folders', by URI. */
 function initializationOptions(choice: Choice): object {
-  const interpreters = Object.fromEntries(choice.interpreters);
+  const [first, ...more] = choice.interpreters.values();
   return {
-    interpreter: Object.values(interpreters)[0] ?? null,
-    interpreters,
+    interpreter: more.length === 0 ? (first ?? null) : null,
+    interpreters: Object.fromEntries(choice.interpreters),
     settings: forServer(readSettings()),
   };
 }

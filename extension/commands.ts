@@ -32,7 +32,8 @@ function debugInformation(context: vscode.ExtensionContext, server: Server): str
     `- server: ${state}, pid ${pid ?? "none"}`,
     `- command: ${launch ? [launch.command, ...launch.args].join(" ") : "none"}`,
     ...[...(choice?.interpreters ?? [])].map(
-      ([folder, python]) => `- versions of ${folder || "loose files"} are read from ${python ?? "no interpreter"}`,
+      ([folder, python]) =>
+        `- versions of ${folder || "loose files"} are read from ${python ?? "the .venv nearest to each file"}`,
     ),
     "",
     "Interpreters tried:",

@@ -7,6 +7,8 @@ import { readSettings } from "./settings";
 export interface Candidate {
   readonly command: string;
   readonly source: string;
+  /** Whether versions are read from it: what the server finds by itself, nearer to each file, is not forced on it. */
+  readonly versions: "always" | "where it has torch" | "never";
 }
 
 interface EnvironmentsApi {
@@ -22,6 +24,7 @@ interface PythonApi {
   };
 }
 
+export const SETTING = "the setting remat.interpreter";
 const ENVIRONMENTS = "ms-python.vscode-python-envs";
 const PYTHON = "ms-python.python";
 const PATIENCE_MS = 10_000;
@@ -32,7 +35,7 @@ export async function* candidates(
   log: vscode.LogOutputChannel,
 ): AsyncGenerator<Candidate> {
   const { interpreter } = readSettings(folder);
-  if (interpreter) yield { command: interpreter, source: "the setting remat.interpreter" };
+  if (interpreter) yield { command: interpreter, source: SETTING, versions: "always" };
   if (vscode.workspace.isTrusted) {
     const chosen = [
       [ENVIRONMENTS, "the Python Environments extension", fromEnvironments],
@@ -40,12 +43,12 @@ export async function* candidates(
     ] as const;
     for (const [id, source, ask] of chosen) {
       const command = await tolerantly(id, log, () => ask(folder?.uri));
-      if (command) yield { command, source };
+      if (command) yield { command, source, versions: "always" };
     }
     const beside = folder && (await inVenv(folder));
-    if (beside) yield { command: beside, source: ".venv beside the workspace" };
+    if (beside) yield { command: beside, source: ".venv beside the workspace", versions: "never" };
   }
-  for (const command of onPath()) yield { command, source: "PATH" };
+  for (const command of onPath()) yield { command, source: "PATH", versions: "where it has torch" };
 }
 
 /** Fires when another extension's choice of interpreter may have changed. */

@@ -39,11 +39,18 @@ def native_library():
     return any(os.path.exists(os.path.join(folder, "native" + suffix)) for suffix in EXTENSION_SUFFIXES)
 
 
+def user_packages():
+    import site
+
+    return site.getusersitepackages()
+
+
 def check(strategy):
     facts = {
         "executable": sys.executable,
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
+        "torch": any(os.path.isdir(os.path.join(folder, "torch")) for folder in sys.path + [user_packages()]),
         "fault": fault(strategy),
     }
     sys.stdout.write(json.dumps(facts) + "\n")

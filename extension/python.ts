@@ -8,6 +8,8 @@ export interface Python {
   readonly executable: string;
   readonly version: string;
   readonly implementation: string;
+  /** Whether torch is among its packages. */
+  readonly torch: boolean;
   /** Why it cannot run the server; null where it can. */
   readonly fault: string | null;
 }
@@ -40,8 +42,8 @@ function inWords(error: Error & { code?: string | number | null; killed?: boolea
 function parse(stdout: string): Python | undefined {
   try {
     const facts: Partial<Python> = JSON.parse(stdout);
-    const { executable, version, implementation = "", fault = null } = facts;
-    return executable && version ? { executable, version, implementation, fault } : undefined;
+    const { executable, version, implementation = "", torch = false, fault = null } = facts;
+    return executable && version ? { executable, version, implementation, torch, fault } : undefined;
   } catch {
     return undefined;
   }

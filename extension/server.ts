@@ -96,6 +96,7 @@ export class Server {
     const start = async () => {
       const process = startProcess(launch, this.root);
       run.process = process;
+      this.log.info(`the server is process ${process.child.pid}`);
       void process.ended.then((end) => this.ended(run, end));
       return process.child;
     };

@@ -44,7 +44,6 @@ export function forServer(settings: Settings): { logLevel: string } {
 function expand(value: string | null, folder?: vscode.WorkspaceFolder): string | null {
   const expanded = value
     ?.trim()
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how the editor's settings spell it
     .replaceAll("${workspaceFolder}", folder?.uri.fsPath ?? "")
     .replace(/^~(?=[/\\])/, homedir());
   return expanded ? expanded : null;

@@ -2,7 +2,8 @@
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
+import { ROOT } from "./paths.mjs";
 
 /** Does `action` unless `stamp` says it was done for the same `inputs` (any JSON value). */
 export async function once(stamp, inputs, title, action) {
@@ -29,7 +30,8 @@ export function seconds(start) {
 /** A fingerprint of files and folders: changes with any name or content in them. */
 export function fingerprint(paths) {
   const hash = createHash("sha256");
-  for (const path of paths.flatMap(filesIn)) hash.update(path).update("\0").update(readFileSync(path)).update("\0");
+  for (const path of paths.flatMap(filesIn))
+    hash.update(relative(ROOT, path)).update("\0").update(readFileSync(path)).update("\0");
   return hash.digest("hex");
 }
 

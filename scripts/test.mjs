@@ -1,0 +1,58 @@
+/** `npm test`: everything that proves Remat right in under 15 minutes on 2 cores. Under CI a missing part fails. */
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { packageFor } from "./package.mjs";
+import { prepareChromium } from "./setup/chromium.mjs";
+import { prepareCodeServer } from "./setup/code_server.mjs";
+import { orExit } from "./setup/exit.mjs";
+import { prepareNodeModules } from "./setup/node_modules.mjs";
+import { HOST_TARGET, inVenv, ROOT } from "./setup/paths.mjs";
+import { prepareTorch } from "./setup/torch.mjs";
+import { prepareVenv } from "./setup/venv.mjs";
+import { check, nodeTests, pytest, runStages } from "./stages.mjs";
+
+const EDITOR_TESTS = join(ROOT, "tests", "editor");
+
+function stages() {
+  const nodeTool = (...path) => join(ROOT, "node_modules", ...path);
+  const journeys = readdirSync(EDITOR_TESTS).filter((name) => name.endsWith(".test.mjs"));
+  return [
+    check("format of the Python code", inVenv("ruff"), ["format", "--check"]),
+    check("lint of the Python code", inVenv("ruff"), ["check"]),
+    check("types of the Python code", inVenv("mypy"), []),
+    check("format and lint of the TypeScript code", process.execPath, [
+      nodeTool("@biomejs", "biome", "bin", "biome"),
+      "ci",
+    ]),
+    check("types of the TypeScript code", process.execPath, [nodeTool("typescript", "bin", "tsc"), "-p", "."]),
+    pytest("units, rules and generated documents", [
+      "tests",
+      "--ignore=tests/proofs",
+      "--ignore=tests/lsp",
+      ...NOT_SLOW,
+    ]),
+    pytest("language server", ["tests/lsp", ...NOT_SLOW]),
+    pytest("proofs on torch", ["tests/proofs", ...NOT_SLOW], { prepare: prepareTorch }),
+    nodeTests(
+      "journeys in VS Code",
+      journeys.map((name) => join(EDITOR_TESTS, name)),
+      { prepare: prepareEditor },
+    ),
+  ];
+}
+
+const NOT_SLOW = ["-m", "not slow"];
+
+async function prepareEditor() {
+  await prepareChromium();
+  await prepareCodeServer();
+  await packageFor(HOST_TARGET);
+}
+
+await orExit(async () => {
+  console.log("set-up");
+  await prepareNodeModules();
+  await prepareVenv();
+  process.exitCode = await runStages(stages(), { strict: process.env.CI === "true" });
+});
