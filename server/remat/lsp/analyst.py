@@ -1,0 +1,90 @@
+"""The analysis of one text in its surroundings: the part of the server that runs beside the editor's messages."""
+
+# The linter and what reads the disk are imported by the first question: `initialize` is answered before.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.finding import Finding
+    from remat.lint.check import Analysis
+    from remat.lint.rule import Context
+    from remat.lsp.contexts import Contexts, Problems
+    from remat.lsp.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`analysis` makes that of the next version cheap; None where the file is excluded."""
+
+    text: str
+    context: Context | None
+    analysis: Analysis | None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.analysis.findings if self.analysis else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text to analyse. `path` is that of an unsaved document, too, then one that does not exist."""
+
+    uri: str
+    path: str
+    text: str
+    before: Outcome | None
+
+
+class Analyst:
+    """`complain` and `tell` are those of `Contexts`. `options`, `roots`, `watched` may be set at any time."""
+
+    def __init__(self, complain: Callable[[str], None], tell: Callable[[str, Problems], None]) -> None:
+        self._complain, self._tell = complain, tell
+        self._contexts: Contexts | None = None
+        self.options: Options
+        self.roots: tuple[str, ...] = ()
+        self.watched = False
+
+    def renew(self) -> None:
+        if self._contexts is not None:
+            self._contexts.renew()
+
+    def answer(self, question: Question, is_current: Callable[[], bool]) -> Outcome | None:
+        """None where the question is no longer of interest. The outcome before is given back where nothing differs."""
+        from remat.lint.check import analyse
+
+        context = self._context(question)
+        before = question.before
+        if before and before.text == question.text and before.context == context:
+            return before
+        if context is None:
+            return Outcome(question.text, None, None)
+        analysis = analyse(question.text, context, before.analysis if before else None, is_current)
+        return Outcome(question.text, context, analysis) if analysis else None
+
+    def _context(self, question: Question) -> Context | None:
+        from remat.lint.rule import Context
+
+        if self._contexts is None:
+            from remat.lsp.contexts import Contexts
+
+            self._contexts = Contexts(self._complain, self._tell)
+        path, root = question.path, self._root(question.path)
+        if not question.uri.startswith("file:"):
+            if not root:
+                return Context()
+            path = os.path.join(root, "untitled.py")  # noqa: PTH118 - paths are str in what is asked
+        return self._contexts.of(path, question.text, root, self.options, watched=self.watched)
+
+    def _root(self, path: str) -> str:
+        """The workspace folder a path is in; the first one for an unsaved document."""
+        around = [root for root in self.roots if path.startswith(os.path.join(root, ""))]  # noqa: PTH118
+        if around:
+            return max(around, key=len)
+        return "" if os.path.isabs(path) else next(iter(self.roots), "")  # noqa: PTH117

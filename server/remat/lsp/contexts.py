@@ -1,0 +1,135 @@
+"""What holds for a file beside its text, in an editor where all of it may change: settings, versions, the files around.
+
+Everything here reads the disk, so it runs in the analysis thread only.
+"""
+
+# Paths are str here, as in the modules it asks.
+# ruff: noqa: PTH110, PTH116, PTH118, PTH120, PTH206
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remat.environment import Environment, find_environment, layered
+from remat.files import DEFAULT_EXCLUDES, compile_patterns
+from remat.lint.rule import Context
+from remat.pyproject import Pyproject, Pyprojects, load
+from remat.scan import OPTIONS
+from remat.settings import Problem, Settings, read_settings
+from remat.surroundings import Surroundings, read_small
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.lsp.options import Options
+
+_BELIEVED = 2.0  # seconds that what was read is believed where no one tells about changes
+_NEVER_OURS = frozenset({"site-packages", "dist-packages"})
+
+Problems = tuple[Problem, ...]
+
+
+class Contexts:
+    """`complain` gets what the user should hear once, `tell` the problems of a pyproject.toml where they changed."""
+
+    def __init__(self, complain: Callable[[str], None], tell: Callable[[str, Problems], None]) -> None:
+        self._complain, self._tell = complain, tell
+        self._complaints: set[str] = set()
+        self._told: dict[str, Problems] = {}
+        self._stamps: dict[str, tuple[int, int] | None] = {}
+        self._environments: dict[tuple[str, str | None], Environment] = {}
+        self._looked: dict[tuple[str, str | None], float] = {}
+        self._surroundings = Surroundings(self._read)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pyprojects = Pyprojects()
+        self._settings: dict[str, Settings] = {}
+        self._renewed = time.monotonic()
+
+    def renew(self) -> None:
+        """Believe nothing of what was read before, but read again only what changed on the disk."""
+        self._begin()
+        known = self._surroundings.summaries
+        same = {path: summary for path, summary in known.items() if _stamp(path) == self._stamps.get(path)}
+        self._surroundings = Surroundings(self._read, summaries=same)
+        self._environments = {key: e for key, e in self._environments.items() if e.stamps and e.is_current()}
+        for path in list(self._told):
+            self._judge(load(path) if os.path.exists(path) else Pyproject(path))
+
+    def of(self, path: str, text: str, root: str, options: Options, *, watched: bool) -> Context | None:
+        """What holds for the file at `path` with `text`; None where it is not the user's to check.
+
+        `root`: the workspace folder it belongs to. `watched`: `renew` is called whenever a file changes.
+        """
+        if not watched and time.monotonic() - self._renewed > _BELIEVED:
+            self.renew()
+        folder = os.path.dirname(path)
+        pyproject = self._pyprojects.nearest(folder)
+        settings = self._settings_of(pyproject) if pyproject else Settings()
+        if _excluded(path, root, pyproject, settings):
+            return None
+        environment = self._environment(folder, options.interpreter_for(path))
+        versions = layered(settings.versions, environment.versions)
+        return Context(versions, settings, self._surroundings.of(path, text))
+
+    def _settings_of(self, pyproject: Pyproject) -> Settings:
+        if pyproject.path not in self._settings:
+            self._settings[pyproject.path] = self._judge(pyproject)
+        return self._settings[pyproject.path]
+
+    def _judge(self, pyproject: Pyproject) -> Settings:
+        """Read its settings, and tell its problems where they are not those told before."""
+        settings, found = read_settings(pyproject.table or {}, OPTIONS)
+        problems = (Problem("", pyproject.error),) if pyproject.error else tuple(found)
+        if problems != self._told.get(pyproject.path, ()):
+            self._tell(pyproject.path, problems)
+        self._told[pyproject.path] = problems
+        return settings
+
+    def _environment(self, folder: str, interpreter: str | None) -> Environment:
+        key = (folder, interpreter)
+        if time.monotonic() - self._looked.get(key, 0.0) > _BELIEVED:
+            self._looked[key] = time.monotonic()
+            if key in self._environments and not self._environments[key].is_current():
+                del self._environments[key]  # something was installed, removed or upgraded
+        if key not in self._environments:
+            try:
+                self._environments[key] = find_environment(Path(folder), interpreter, os.environ)
+            except ValueError as error:
+                found = self._environments[key] = find_environment(Path(folder), None, os.environ)
+                instead = f"read from {found.place} instead" if found.place else "not known"
+                self._complain_once(f"{error}; the versions of torch and transformers are {instead}")
+        return self._environments[key]
+
+    def _complain_once(self, complaint: str) -> None:
+        if complaint not in self._complaints:
+            self._complaints.add(complaint)
+            self._complain(complaint)
+
+    def _read(self, path: str, largest: int) -> str | None:
+        self._stamps[path] = _stamp(path)
+        return read_small(path, largest)
+
+
+def _excluded(path: str, root: str, pyproject: Pyproject | None, settings: Settings) -> bool:
+    """Whether the user leaves it out, or it is an installed library that someone looks into."""
+    if pyproject is not None and settings.exclude:
+        inside = os.path.relpath(path, pyproject.directory).replace(os.sep, "/")
+        patterns = tuple(pattern.removeprefix("./") for pattern in settings.exclude)
+        chosen = compile_patterns(patterns).check_file(inside).include
+        if chosen is not None:
+            return chosen
+    below = os.path.relpath(path, root) if root and path.startswith(os.path.join(root, "")) else ""
+    folders = frozenset(os.path.dirname(below).split(os.sep))
+    return bool(folders & DEFAULT_EXCLUDES) or bool(_NEVER_OURS & frozenset(path.split(os.sep)))
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
