@@ -1,99 +1,137 @@
-"""The example project is real: its programs run on a CPU, and its mistakes do what its README says they do."""
+"""The example is real: its programs run on a CPU, its mistakes do what its README says, and Remat's fixes cure them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PROGRAMS = ("model", "train", "captioner", "pretrain_hf")
+quiet = pytest.mark.filterwarnings("ignore:torch.utils.checkpoint")
 
 
-def run(script, *arguments):
-    """Run one of the example's programs as its README says. Returns the exit status and what was printed."""
-    done = subprocess.run(
-        [sys.executable, script, *map(str, arguments)],
-        cwd=EXAMPLES,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+def remat(*arguments, folder):
+    command = [sys.executable, "-m", "remat", *arguments, "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "server")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in {0, 1}, done.stderr
+    return done.stdout
 
 
-def losses(printed):
-    return [float(loss) for loss in re.findall(r"^step .* loss ([\d.]+)", printed, re.MULTILINE)]
+def findings(folder):
+    """(file's name, text of the line, rule) of each finding of `remat check`."""
+    return {
+        (path.name, path.read_text().splitlines()[finding["location"]["row"] - 1].strip(), finding["code"])
+        for finding in json.loads(remat("check", "--output-format", "json", folder=folder))
+        for path in [folder / Path(finding["filename"]).name]
+    }
 
 
-def test_training_learns_saves_and_goes_on_where_it_stopped(tmp_path):
-    status, printed = run("train.py", "--steps", 2, "--out", tmp_path)
-    assert status == 0, printed
-    assert losses(printed)[-1] < losses(printed)[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["step00000002.pt"]
-    assert "use_reentrant parameter should be passed explicitly" in printed
-    status, printed = run("train.py", "--steps", 3, "--resume", "--out", tmp_path)
-    assert status == 0, printed
-    assert re.findall(r"^step +(\d+)", printed, re.MULTILINE) == ["2"]
-
-
-def test_the_captioner_learns_until_checkpointing_is_switched_on():
-    status, printed = run("captioner.py", "--steps", 5)
-    assert status == 0, printed
-    assert losses(printed)[-1] < losses(printed)[0]
-    status, printed = run("captioner.py", "--steps", 5, "--checkpoint")
-    assert status == 1
-    assert printed.rstrip().endswith("ValueError: Unexpected keyword arguments: padding")
-
-
-def test_pretraining_runs_and_says_nothing_of_its_wrong_gradients():
-    status, printed = run("pretrain_hf.py", "--steps", 2)
-    assert status == 0, printed
-    assert "cache" not in printed
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory):
+    """The example project after all of Remat's fixes."""
+    folder = shutil.copytree(EXAMPLES, tmp_path_factory.mktemp("fixed") / "examples")
+    remat("fix", "--unsafe-fixes", folder=folder)
+    return folder
 
 
 @pytest.fixture
-def example_modules(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    yield
-    for name in ("model", "train", "pretrain_hf"):
-        sys.modules.pop(name, None)
+def program(monkeypatch):
+    """Import a program as it is in one of the folders."""
+
+    def load(name, folder=EXAMPLES):
+        for module in PROGRAMS:
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        monkeypatch.syspath_prepend(str(folder))
+        return __import__(name)
+
+    yield load
+    for module in PROGRAMS:
+        sys.modules.pop(module, None)
 
 
-def test_a_loss_in_slices_changes_the_gradients_of_the_decoder(example_modules):
+@pytest.fixture
+def losses(program, monkeypatch, capsys):
+    """Run a program's main with arguments. Returns the losses it printed, by step."""
+
+    def run(name, *arguments, folder=EXAMPLES):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        program(name, folder).main()
+        printed = re.findall(r"^step +(\d+) +loss ([\d.]+)", capsys.readouterr().out, re.MULTILINE)
+        return {int(step): float(loss) for step, loss in printed}
+
+    return run
+
+
+@quiet
+def test_training_learns_saves_and_goes_on_where_it_stopped(losses, tmp_path):
+    learnt = losses("train", "--steps", 2, "--out", tmp_path)
+    assert learnt[1] < learnt[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["step00000002.pt"]
+    assert list(losses("train", "--steps", 3, "--resume", "--out", tmp_path)) == [2]
+
+
+@quiet
+def test_the_captioner_learns_until_checkpointing_is_switched_on(losses):
+    learnt = losses("captioner", "--steps", 5)
+    assert learnt[4] < learnt[0]
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: padding"):
+        losses("captioner", "--checkpoint")
+
+
+def test_pretraining_learns_whatever_its_gradients(losses):
+    learnt = losses("pretrain_hf", "--steps", 4)
+    assert learnt[3] < learnt[0]
+
+
+@quiet
+def test_the_decoders_loss_in_slices_gives_wrong_gradients_until_it_is_fixed(program, fixed):
     import torch  # noqa: PLC0415
     from measure import close, gradients  # noqa: PLC0415
-    from model import Config, Decoder  # noqa: PLC0415
 
-    tokens = torch.arange(32).view(2, 16)
-
-    def trained(*, checkpoint, loss_slices):
+    def trained(folder, **options):
+        module = program("model", folder)
         torch.manual_seed(0)
-        config = Config(context=16, width=32, heads=2, layers=2, checkpoint=checkpoint, loss_slices=loss_slices)
-        model = Decoder(config)
+        model = module.Decoder(module.Config(context=16, width=32, heads=2, layers=2, **options))
+        tokens = torch.arange(32).view(2, 16)
         return gradients(model, lambda: model(tokens, tokens + 1))
 
-    kept = trained(checkpoint=False, loss_slices=1)
-    assert close(trained(checkpoint=True, loss_slices=1), kept)
-    assert not close(trained(checkpoint=True, loss_slices=4), kept)
+    kept = trained(EXAMPLES, checkpoint=False, loss_slices=1)
+    assert close(trained(EXAMPLES, checkpoint=True, loss_slices=1), kept)
+    assert not close(trained(EXAMPLES, checkpoint=True, loss_slices=4), kept)
+    assert close(trained(fixed, checkpoint=True, loss_slices=4), kept)
 
 
-def test_the_wrapped_llama_gets_wrong_gradients_and_use_cache_false_cures_it(example_modules):
+def test_the_wrapped_llama_gets_wrong_gradients_until_the_call_says_use_cache_false(program):
     import torch  # noqa: PLC0415
     from measure import close, gradients  # noqa: PLC0415
-    from pretrain_hf import build  # noqa: PLC0415
 
     tokens = torch.arange(32).view(2, 16)
 
     def trained(**call):
         torch.manual_seed(0)
-        model = build(width=32, layers=2).train()
+        model = program("pretrain_hf").build(width=32, layers=2).train()
         return gradients(model, lambda: model(input_ids=tokens, labels=tokens, **call).loss)
 
     assert not close(trained(), trained(use_cache=False))
+
+
+def test_remat_says_of_the_examples_what_their_readme_says():
+    table = re.findall(r"^\| `(\S+)` `(.+?)` \| `(\S+)` \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert findings(EXAMPLES) == set(table)
+
+
+def test_after_remats_fixes_nothing_is_left_to_say_and_every_program_runs(fixed, losses, tmp_path):
+    assert findings(fixed) == set()
+    assert losses("train", "--steps", 1, "--out", tmp_path, folder=fixed)
+    assert losses("captioner", "--steps", 2, "--checkpoint", folder=fixed)
+    assert losses("pretrain_hf", "--steps", 1, folder=fixed)
