@@ -94,7 +94,7 @@ def _options(command: Callable[_Parameters, None]) -> Callable[_Parameters, None
     return command
 
 
-@remat.command()
+@remat.command(short_help="Print what is wrong.")
 @_options
 def check(**given: Unpack[Given]) -> None:
     """Look at files and folders (default: this folder) and print what is wrong.
@@ -123,7 +123,7 @@ def fix(*, unsafe_fixes: bool, diff: bool, **given: Unpack[Given]) -> None:
     sys.exit(commands.fix(_request(given, unsafe=unsafe_fixes), diff=diff))
 
 
-@remat.command()
+@remat.command(short_help="List the rules, or show the documentation of one.")
 @click.argument("name", required=False)
 def rules(name: str | None) -> None:
     """List the rules; with a NAME, show that rule's documentation."""
@@ -134,7 +134,7 @@ def rules(name: str | None) -> None:
     sys.exit(commands.rules(name))
 
 
-@remat.command()
+@remat.command(short_help="Serve an editor: the language server.")
 @click.option("--stdio", is_flag=True, help="Accepted because editors pass it; there is no other way to talk.")
 def lsp(*, stdio: bool) -> None:  # noqa: ARG001  (see its help)
     """Serve an editor: the language server, on standard input and output."""

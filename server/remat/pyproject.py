@@ -9,11 +9,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,14 +35,23 @@ def load(path: str) -> Pyproject:
             data = file.read()
         if b"remat" not in data:  # not ours to judge, and TOML is slow to parse
             return Pyproject(path)
-        return _tool_remat(path, tomllib.loads(data.decode().replace("\r\n", "\n")))
+        return _tool_remat(path, _parse(data.decode().replace("\r\n", "\n")))
     except OSError as error:
         return Pyproject(path, {}, reason(error))
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         return Pyproject(path, {}, f"invalid TOML: line {line} is not UTF-8")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return Pyproject(path, {}, f"invalid TOML: {error}")
+    except (ValueError, RecursionError) as error:  # a TOMLDecodeError is a ValueError
+        end = f"at line {len(data.splitlines())}, the end"
+        return Pyproject(path, {}, f"invalid TOML: {str(error).replace('at end of document', end)}")
+
+
+def _parse(text: str) -> Mapping[str, object]:
+    if sys.version_info >= (3, 11):
+        import tomllib  # noqa: PLC0415  (0.01 s that a project without settings does not need)
+    else:
+        import tomli as tomllib  # noqa: PLC0415
+    return tomllib.loads(text)
 
 
 def _tool_remat(path: str, document: Mapping[str, object]) -> Pyproject:

@@ -72,7 +72,8 @@ def replace_file(path: Path, data: bytes, was: bytes) -> None:
     Raises OSError; ValueError where the file is no longer what was read.
     """
     real = path.resolve()
-    if not os.access(real, os.W_OK):  # the rename below needs only a writable folder, and would ignore this
+    effective = os.access in os.supports_effective_ids
+    if not os.access(real, os.W_OK, effective_ids=effective):  # the rename below needs only a writable folder
         raise PermissionError(errno.EACCES, "no write permission", str(path))
     handle, name = tempfile.mkstemp(dir=real.parent, prefix=".remat-", suffix=".tmp")
     scratch = Path(name)
