@@ -9,9 +9,9 @@ import libcst as cst
 from remat.lint.definitions import class_places, definitions
 from remat.lint.modules import constructors
 from remat.lint.source import At
-from remat.lint.syntax import Function
 
 if TYPE_CHECKING:
+    from remat.lint.syntax import Function
     from remat.lint.names import Scope
     from remat.lint.source import Place, Source
 

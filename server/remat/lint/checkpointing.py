@@ -25,8 +25,16 @@ PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
 
 # torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14: `early_stop` since 2.9, the last one since 2.14
 OWN_KEYWORDS = frozenset(
-    """function use_reentrant preserve_rng_state context_fn determinism_check debug early_stop
-    respect_saved_tensors_hooks""".split()
+    [
+        "function",
+        "use_reentrant",
+        "preserve_rng_state",
+        "context_fn",
+        "determinism_check",
+        "debug",
+        "early_stop",
+        "respect_saved_tensors_hooks",
+    ]
 )
 # `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` pops preserve_rng_state from the rest
 SEQUENTIAL_KEYWORDS = frozenset({"functions", "segments", "input", "use_reentrant", "preserve_rng_state"})

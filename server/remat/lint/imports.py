@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from remat.finding import Edit
 from remat.lint.edits import insert, newline_of
 
 if TYPE_CHECKING:
+    from remat.finding import Edit
     from remat.lint.source import Source
 
 _IMPORT = re.compile(r"(?:import|from)[ \t]+(?!__future__\b)")

@@ -6,11 +6,11 @@ them says that something else was bound to the name too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import libcst as cst
 
-from remat.lint.syntax import SCOPES, children, dotted, parameters, targets
+from remat.lint.syntax import children, dotted, parameters, targets
 
 Meanings = frozenset[str]
 Environment = Mapping[str, Meanings]  # a bound name of a module or class body -> what it may stand for
@@ -24,19 +24,18 @@ _PARTIALS = frozenset({"functools.partial", "functools.partialmethod"})
 _HOPS = 4  # a = b; b = c; …: more is no style anybody has
 _FOLLOWED_EACH = 8  # assignments followed per name and hop: `x = x.y` a thousand times must not take 1000⁴ steps
 _FOLLOWED = (cst.Name, cst.Attribute, cst.IfExp, cst.BooleanOperation, cst.Call)
-_SAID_WHOLE = (*SCOPES, cst.Import, cst.ImportFrom)  # the inside of an import would bind its `as` name once more
 _STAR_EXPORTS = {"torch.utils.checkpoint": ("checkpoint", "checkpoint_sequential")}
 
 
 class Scope:
     """A function, lambda or whole class inside a piece."""
 
-    __slots__ = ("_attributes", "_bindings", "node", "parent")
+    __slots__ = ("_bindings", "attributes", "node", "parent")
 
     def __init__(self, node: cst.FunctionDef | cst.Lambda | cst.ClassDef | None, parent: Scope | None) -> None:
         self.node, self.parent = node, parent
         self._bindings: Bindings | None = None
-        self._attributes: Bindings | None = None
+        self.attributes: Bindings = {}  # what the methods of this class assign to attributes of `self`
 
     @property
     def bindings(self) -> Bindings:
@@ -44,13 +43,6 @@ class Scope:
             params = parameters(self.node) if isinstance(self.node, cst.FunctionDef | cst.Lambda) else []
             self._bindings = bindings_of([self.node.body] if self.node else [], (p.name.value for p in params))
         return self._bindings
-
-    @property
-    def attributes(self) -> Bindings:
-        """What the methods of this class assign to attributes of `self`."""
-        if self._attributes is None:
-            self._attributes = self_bindings(self.node.body) if self.node else {}
-        return self._attributes
 
 
 IN_CLASS = Scope(None, None)  # the body of the class that a piece is cut from; its names come as an environment
@@ -148,46 +140,46 @@ def bindings_of(body: Iterable[cst.CSTNode], params: Iterable[str] = ()) -> Bind
     stack = list(body)
     while stack:
         node = stack.pop()
-        for name, value in _binds(node):
-            out.setdefault(name, []).append(value)
-        if not isinstance(node, _SAID_WHOLE):
-            stack.extend(children(node))
+        kind = type(node)
+        if binds := _BINDS.get(kind):
+            for name, value in binds(node):
+                out.setdefault(name, []).append(value)
+        if kind in _HOLDS_STATEMENTS:
+            stack += [child for child in children(node) if type(child) in _LOOKED_AT]
     return out
 
 
-def self_bindings(body: cst.CSTNode) -> Bindings:
-    """What the methods in a class body assign to attributes of `self`, under names such as `self.attention`."""
-    out: Bindings = {}
-    stack: list[cst.CSTNode] = [body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, cst.Assign | cst.AnnAssign) and node.value is not None:
-            places = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-            for parts in map(dotted, places):
-                if len(parts) == 2 and parts[0] == "self":
-                    out.setdefault(f"self.{parts[1]}", []).append(node.value)
-        if not isinstance(node, cst.ClassDef | cst.Lambda):
-            stack.extend(children(node))
-    return out
+def attributes_assigned(node: cst.Assign | cst.AnnAssign) -> Iterable[tuple[str, Value]]:
+    """What an assignment binds attributes of `self` to, under names such as `self.attention`."""
+    places = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    for place in places:
+        parts = dotted(place)
+        if len(parts) == 2 and parts[0] == "self" and node.value is not None:
+            yield f"self.{parts[1]}", node.value
 
 
-def _binds(node: cst.CSTNode) -> Iterable[tuple[str, Value]]:
-    if isinstance(node, cst.Import):
-        return [_imported(alias) for alias in node.names]
-    if isinstance(node, cst.ImportFrom):
-        return _imported_from(node)
-    if isinstance(node, cst.FunctionDef | cst.ClassDef):
-        return [(node.name.value, node)]
-    if isinstance(node, cst.Assign):
-        return [(name, _whole(t.target, node.value)) for t in node.targets for name in targets(t.target)]
-    if isinstance(node, cst.AnnAssign):
-        return [(name, _whole(node.target, node.value)) for name in targets(node.target)]
-    if isinstance(node, cst.NamedExpr):
-        return [(name, node.value) for name in targets(node.target)]
-    if isinstance(node, cst.AugAssign | cst.For | cst.AsName):
-        target = node.name if isinstance(node, cst.AsName) else node.target
-        return [(name, None) for name in targets(target)]
-    return ()
+def _imports(node: cst.Import) -> Iterable[tuple[str, Value]]:
+    return [_imported(alias) for alias in node.names]
+
+
+def _defines(node: cst.FunctionDef | cst.ClassDef) -> Iterable[tuple[str, Value]]:
+    return [(node.name.value, node)]
+
+
+def _assigns(node: cst.Assign) -> Iterable[tuple[str, Value]]:
+    return [(name, _whole(t.target, node.value)) for t in node.targets for name in targets(t.target)]
+
+
+def _annotates(node: cst.AnnAssign | cst.NamedExpr) -> Iterable[tuple[str, Value]]:
+    return [(name, _whole(node.target, node.value)) for name in targets(node.target)]
+
+
+def _rebinds(node: cst.AugAssign | cst.For) -> Iterable[tuple[str, Value]]:
+    return [(name, None) for name in targets(node.target)]
+
+
+def _names(node: cst.AsName) -> Iterable[tuple[str, Value]]:
+    return [(name, None) for name in targets(node.name)]
 
 
 def _whole(target: cst.CSTNode, value: cst.CSTNode | None) -> cst.CSTNode | None:
@@ -215,3 +207,44 @@ def _imported_from(node: cst.ImportFrom) -> Iterable[tuple[str, Value]]:
         )
         for alias in node.names
     ]
+
+
+# A table by type: libcst's classes are ABCs, and isinstance on each node of a file cost more than all else here.
+_BINDS: Mapping[type[cst.CSTNode], Callable[..., Iterable[tuple[str, Value]]]] = {
+    cst.Import: _imports,
+    cst.ImportFrom: _imported_from,
+    cst.FunctionDef: _defines,
+    cst.ClassDef: _defines,
+    cst.Assign: _assigns,
+    cst.AnnAssign: _annotates,
+    cst.NamedExpr: _annotates,
+    cst.AugAssign: _rebinds,
+    cst.For: _rebinds,
+    cst.AsName: _names,
+}
+# Expressions are not searched, but for the tests in which people write `:=`.
+_HOLDS_STATEMENTS = frozenset(
+    {
+        cst.Module,
+        cst.IndentedBlock,
+        cst.SimpleStatementLine,
+        cst.SimpleStatementSuite,
+        cst.If,
+        cst.Else,
+        cst.For,
+        cst.While,
+        cst.Try,
+        cst.TryStar,
+        cst.ExceptHandler,
+        cst.ExceptStarHandler,
+        cst.Finally,
+        cst.With,
+        cst.WithItem,
+        cst.Match,
+        cst.MatchCase,
+        cst.Comparison,
+        cst.BooleanOperation,
+        cst.UnaryOperation,
+    }
+)
+_LOOKED_AT = _HOLDS_STATEMENTS | frozenset(_BINDS)

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.names import IN_CLASS, Bindings, Environment, Meanings, Scope, bindings_of, meanings, self_bindings
+from remat.lint.names import (
+    IN_CLASS,
+    Bindings,
+    Environment,
+    Meanings,
+    Scope,
+    attributes_assigned,
+    bindings_of,
+    meanings,
+)
 from remat.lint.spans import spans_of
 from remat.lint.split import Role
-from remat.lint.syntax import children
+from remat.lint.syntax import SCOPES, children
 
 if TYPE_CHECKING:
     import re
@@ -54,7 +63,6 @@ class Parsed:
         if not (isinstance(head, cst.ClassDef) and isinstance(head.body, cst.IndentedBlock)):
             raise ValueError(role)  # an edit glued something else to it
         self.class_names = bindings_of([head.body])
-        self.class_names.update(self_bindings(head.body))
         if role is Role.CLASS:
             self.names = {head.name.value: [head]}
             for node in (*head.decorators, *head.bases, *head.keywords):
@@ -69,12 +77,25 @@ class Parsed:
             kind = type(node)
             if kind in _INDEXED:
                 self.nodes[kind].append((node, scope))
-            if isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            if kind in SCOPES:
+                assert isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef)  # noqa: S101 - for the type checker
                 inner = Scope(node, scope)
                 stack.append((node.body, inner))
-                stack.extend((child, scope) for child in reversed(children(node)) if child is not node.body)
-            else:
-                stack.extend((child, scope) for child in reversed(children(node)))
+                stack += [(child, scope) for child in reversed(children(node)) if child is not node.body]
+                continue
+            if kind is cst.Assign or kind is cst.AnnAssign:
+                self._note_attributes(node, scope)
+            stack += [(child, scope) for child in reversed(children(node))]
+
+    def _note_attributes(self, node: cst.CSTNode, scope: Scope | None) -> None:
+        """Keep what `self.x = …` binds with the class around."""
+        at = scope
+        while at is not None and at is not IN_CLASS and not isinstance(at.node, cst.ClassDef):
+            at = at.parent
+        if at is not None and isinstance(node, cst.Assign | cst.AnnAssign):
+            names = self.class_names if at is IN_CLASS else at.attributes
+            for name, value in attributes_assigned(node):
+                names.setdefault(name, []).append(value)
 
     def by_name(self, module: Environment, klass: Environment) -> CallsByName:
         """The calls by what they may call, kept while the environments stay the same objects."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.finding import Finding, Fix, Severity
+from remat.finding import Edit, Finding, Fix, Severity
 from remat.lint.checkpointing import CHECKPOINTS, Form, Variant, checkpointings
 from remat.lint.definitions import definitions
 from remat.lint.edits import replace
@@ -107,7 +107,7 @@ def _finding(
     span = source.span(at.place, node)
     if span is None or behind_version_guard(at.place, at.node):
         return
-    edits = ()
+    edits: tuple[Edit, ...] = ()
     if value is not None and (instead != "False" or is_literal(value, "True")):
         edits = replace(source, at.place, value, instead)
     fix = Fix(f"Use the non-reentrant variant ({instead})", edits) if edits else None
