@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from remat import output
 from remat.cli import remat
 
 BAD = "from torch.utils.checkpoint import checkpoint\n\n\ndef f(block, x):\n    return checkpoint(block, x)\n"
@@ -393,3 +397,28 @@ def test_a_reader_that_stops_reading_is_no_error(here):
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, cwd=here, env=env)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == b""
+
+
+def test_a_bar_shows_on_a_terminal_when_it_takes_long_and_is_gone_at_the_end(monkeypatch):
+    leader, follower = os.openpty()
+    monkeypatch.setattr(output, "_PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(follower, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with output.progress(40) as advance:
+            time.sleep(0.01)
+            advance(16)
+    shown = ""
+    with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+        while True:
+            shown += os.read(leader, 100_000).decode()
+    os.close(leader)
+    assert "Checking" in shown
+    assert "16/40 files" in re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert shown.endswith("\x1b[2K")  # the line it stood on is cleared
+
+
+def test_no_bar_shows_where_standard_error_is_no_terminal(capsys):
+    with output.progress(40) as advance:
+        advance(40)
+    assert capsys.readouterr().err == ""

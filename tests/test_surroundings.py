@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from remat.lint.project import Fact
@@ -112,3 +114,36 @@ def test_a_file_that_imports_itself_a_missing_module_or_a_folder_is_no_trouble(p
 def test_text_full_of_unclosed_imports_takes_no_time(project):
     root, _ = project
     assert facts(root, "main.py", "from x import (\n" * 20_000) == set()
+
+
+SAID = {
+    Fact.ZERO3: (
+        'ds = {"stage": 3}\n',
+        "zero_optimization:\n  stage: 3\n",
+        '"stage":\n  3\n',
+        "deepspeed: zero3.json\n",
+    ),
+    Fact.PEFT: (PEFT, "adapter: qlora\n", "lora_rank: 8\n", "use_peft: true\n"),
+    Fact.FSDP2: ("fully_shard(model)\n", "fsdp_version: 2\n"),
+    Fact.CACHE_OFF: ("model(x, use_cache=False)\n", "use_cache: false\n"),
+}
+
+
+def test_every_fact_is_heard_from_python_and_from_a_configuration_amid_much_else(project):
+    root, lay = project
+    assert set(SAID) == set(Fact)
+    much = "x = [1, 2]\n" * 1000
+    for fact, (python, *configs) in SAID.items():
+        assert facts(root, "main.py", much + python + much) == {fact}
+        for config in configs:
+            lay(aDOTyaml="# nothing\n" * 1000 + config)
+            assert facts(root, "main.py") == {fact}
+        lay(aDOTyaml="")
+
+
+def test_a_long_text_is_summarised_in_no_time(project):
+    root, _ = project
+    text = "        hidden = self.layer(hidden, use_cache=use_cache)  # the next stage\n" * 5000
+    start = time.process_time()
+    facts(root, "main.py", text)
+    assert time.process_time() - start < 0.2
