@@ -11,9 +11,9 @@ from remat.lint.modules import constructors
 from remat.lint.source import At
 
 if TYPE_CHECKING:
-    from remat.lint.syntax import Function
     from remat.lint.names import Scope
     from remat.lint.source import Place, Source
+    from remat.lint.syntax import Function
 
 
 def functions_run(source: Source, callable_: cst.CSTNode, scope: Scope | None, place: Place) -> list[At[Function]]:

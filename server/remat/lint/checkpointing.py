@@ -23,7 +23,7 @@ SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
 CHECKPOINTS = (CHECKPOINT, SEQUENTIAL)
 PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
 
-# torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14: `early_stop` since 2.9, the last one since 2.14
+# torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14 (`early_stop` since 2.9, the last since 2.14)
 OWN_KEYWORDS = frozenset(
     [
         "function",

@@ -129,7 +129,7 @@ def environment(bindings: Iterable[Bindings], around: Environment) -> dict[str, 
         for name, values in part.items():
             merged.setdefault(name, []).extend(values)
     body = Scope(None, None)
-    body._bindings = merged  # noqa: SLF001 - a scope whose bindings are known already
+    body._bindings = merged
     known = {n: _bound_meanings(values, body, around, {}, _HOPS) for n, values in merged.items()}
     return {n: m for n, m in known.items() if m - {UNKNOWN}}
 
@@ -210,7 +210,7 @@ def _imported_from(node: cst.ImportFrom) -> Iterable[tuple[str, Value]]:
 
 
 # A table by type: libcst's classes are ABCs, and isinstance on each node of a file cost more than all else here.
-_BINDS: Mapping[type[cst.CSTNode], Callable[..., Iterable[tuple[str, Value]]]] = {
+_BINDS: Mapping[type[cst.CSTNode], Callable[..., Iterable[tuple[str, Value]]]] = {  # type: ignore[explicit-any]
     cst.Import: _imports,
     cst.ImportFrom: _imported_from,
     cst.FunctionDef: _defines,

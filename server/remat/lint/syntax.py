@@ -55,7 +55,7 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The nodes directly below. By type, not by isinstance: libcst's classes are ABCs, whose checks cost ten times more."""
+    """The nodes directly below. By type, not by isinstance: libcst's classes are ABCs, whose checks cost far more."""
     found: list[cst.CSTNode] = []
     for name in _fields(type(node)):
         value = getattr(node, name)

@@ -94,7 +94,15 @@ _TENSOR_METHODS = frozenset(
         "new_zeros",
     ]
 )
-_NO_TORCH_CODE = ("torch.autograd.", "torch.utils.", "torch.ops.", "torch.distributed", "torch.compile")
+# Functions that run custom code, and SyncBatchNorm: a custom autograd Function that communicates at each recomputation
+_RUNS_MORE = (
+    "torch.autograd.",
+    "torch.utils.",
+    "torch.ops.",
+    "torch.distributed",
+    "torch.compile",
+    "torch.nn.SyncBatchNorm",
+)
 
 
 def seen_whole(source: Source, callable_: cst.CSTNode, scope: Scope | None, place: Place, depth: int = _DEPTH) -> bool:
@@ -111,7 +119,7 @@ def seen_whole(source: Source, callable_: cst.CSTNode, scope: Scope | None, plac
 
 
 def _torch_operation(name: str) -> bool:
-    return name.startswith("torch.") and not name.startswith(_NO_TORCH_CODE)
+    return name.startswith("torch.") and not name.startswith(_RUNS_MORE)
 
 
 def _module_seen(source: Source, made: At[cst.Call], depth: int) -> bool:
@@ -122,7 +130,7 @@ def _module_seen(source: Source, made: At[cst.Call], depth: int) -> bool:
     if names & CONTAINERS:
         inside = held(source, At(made.node, made.scope, made.place))
         return bool(inside) and all(_module_seen(source, call, depth - 1) for call in inside or ())
-    if names and all(n.startswith("torch.nn.") for n in names):
+    if names and all(n.startswith("torch.nn.") and _torch_operation(n) for n in names):
         return all(
             not isinstance(a.value, cst.Call) or _module_seen(source, At(a.value, made.scope, made.place), depth - 1)
             for a in made.node.args

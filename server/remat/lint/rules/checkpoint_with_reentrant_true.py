@@ -63,7 +63,7 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
             yield from _other_call(source, call)
     for mapping in source.nodes(cst.Dict):
         value = _entry(mapping.node)
-        if value is not None and _is_true(source, mapping, value):
+        if value is not None and _is_true(source, mapping, value) and not _compared(mapping):
             yield from _finding(source, mapping, "this dict", value)
 
 
@@ -87,6 +87,11 @@ def _entry(mapping: cst.Dict) -> cst.BaseExpression | None:
         ),
         None,
     )
+
+
+def _compared(mapping: At[cst.Dict]) -> bool:
+    """Whether the dict only says what another one should equal, as in a test."""
+    return any(isinstance(a, cst.Comparison | cst.Assert) for a in mapping.place.parsed.ancestors(mapping.node))
 
 
 def _is_true(source: Source, at: At[cst.CSTNode], value: cst.BaseExpression) -> bool:
@@ -195,8 +200,9 @@ EXAMPLES = (
         impl = CheckpointImpl.REENTRANT if args.reentrant else CheckpointImpl.NO_REENTRANT
         run = partial(wrap, checkpoint_impl=CheckpointImpl.REENTRANT if args.reentrant else CheckpointImpl.NO_REENTRANT)
         options = {"use_reentrant": args.reentrant}
+        assert options == {"use_reentrant": True}
         """,
-        because="a flag chooses",
+        because="a flag chooses; and a dict that is only compared with asks for nothing",
     ),
     Good(
         """
