@@ -320,6 +320,15 @@ def test_fix_of_standard_input_prints_the_text_and_reports_aside(here):
     assert (broken.exit_code, broken.stdout_bytes) == (2, b"x = '\xff'\n")
 
 
+def test_a_statement_that_does_not_parse_is_told_and_the_rest_of_the_file_is_checked(here):
+    lay(here, half=BAD + "\n\ndef broken(x):\n    y = 1\n    return checkpoint(x,,)\n")
+    result = run("check", "--output-format", "json")
+    assert (result.exit_code, codes(result)) == (2, [("half.py", 5)])
+    assert result.stderr == (
+        "remat: half.py: line 10 is not valid Python; this statement was not checked, the rest of the file was\n"
+    )
+
+
 def test_fix_repairs_what_can_be_read_of_a_file_that_does_not_parse(here):
     lay(here, half=SAFE + "\n\ndef broken(:\n")
     run("fix")

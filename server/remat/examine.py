@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat.lint.check import check
+from remat.lint.check import Analysis, analyse
 from remat.lint.rule import Context
 from remat.pyproject import reason
 from remat.repair import Repaired, repair
@@ -15,7 +16,7 @@ from remat.source_text import decode, encode, replace_file
 from remat.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from remat.finding import Finding
     from remat.settings import Settings
@@ -51,16 +52,50 @@ def examine(job: Job, surroundings: Surroundings) -> Outcome:
     """Look at one file. Never raises: a fault of ours in one file must not cost the results of the others."""
     try:
         text = decode(job.data).text
-        project = surroundings.of(job.path, text)
-        look = partial(check, context=Context(job.versions, job.settings, project))
-        checked_only = job.unsafe is None
-        done = Repaired(text, 0, tuple(look(text))) if checked_only else repair(text, look, unsafe=bool(job.unsafe))
     except ValueError as error:
         return Outcome(job.path, troubles=(str(error),))
+    try:
+        return _examined(job, text, Context(job.versions, job.settings, surroundings.of(job.path, text)))
     except Exception as error:  # noqa: BLE001
         return Outcome(job.path, troubles=(f"internal error: {type(error).__name__}: {error}; please report this",))
+
+
+def _examined(job: Job, text: str, context: Context) -> Outcome:
+    last: Analysis | None = None
+
+    def look(now: str) -> tuple[Finding, ...]:
+        nonlocal last
+        last = analyse(now, context)
+        return last.findings if last else ()
+
+    done = Repaired(text, 0, look(text)) if job.unsafe is None else repair(text, look, unsafe=job.unsafe)
     kept = done.text if done.left or done.made else ""  # most files give nothing, and their texts need not travel
-    return Outcome(job.path, kept, done.left, done.made, text if done.made else "", done.refused)
+    before = text if done.made else ""
+    return Outcome(job.path, kept, done.left, done.made, before, (*done.refused, *_unparsed(last)))
+
+
+def _unparsed(analysis: Analysis | None) -> Iterator[str]:
+    """Say which statements could hold a problem but do not parse: without this, silence would look like praise."""
+    source = analysis._source if analysis else None  # noqa: SLF001  (ours)
+    parts = source.parts if source else ()
+    broken = [part.piece for part in parts if part.stale or not (part.parsed or part.skipped)]
+    if source is None or not broken:
+        return
+    line = source.text.count("\n", 0, broken[0].start) + 1
+    what = "this statement was" if len(broken) == 1 else f"this and {len(broken) - 1} more statements were"
+    yield f"line {_error_line(source.text) or line} is not valid Python; {what} not checked, the rest of the file was"
+
+
+def _error_line(text: str) -> int | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<text>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as error:
+        return error.lineno
+    except (ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+    return None
 
 
 def run(jobs: Sequence[Job], progress: Callable[[int], None]) -> list[Outcome]:
