@@ -40,16 +40,21 @@ def add_argument(source: Source, call: Call, argument: str) -> tuple[Edit, ...]:
         return ()
     if len(args) == 1 and isinstance(args[0].value, cst.GeneratorExp) and not args[0].value.lpar:
         return (insert(last.start, "("), insert(last.end, f"), {argument}"))
-    tail = _TAIL.match(source.text, last.end, end)
+    return after_last(source.text, last, end, argument)
+
+
+def after_last(text: str, last: Span, end: int, item: str) -> tuple[Edit, ...]:
+    """`item` after the `last` one of a list that closes at `end`, which may have a trailing comma and comments."""
+    tail = _TAIL.match(text, last.end, end)
     comma = last.end + len(tail["before"]) if tail and tail["comma"] else None
-    if "\n" in source.text[last.end : end] and _starts_its_line(source.text, last.start):
-        return _on_its_own_line(source.text, last, comma, argument)
+    if "\n" in text[last.end : end] and _starts_its_line(text, last.start):
+        return _on_its_own_line(text, last, comma, item)
     if comma is None:
-        return (insert(last.end, f", {argument}"),)
-    closes_here = not source.text[comma + 1 : end].strip()
-    if closes_here and "\n" not in source.text[comma:end]:
-        return (Edit(Span(comma + 1, end), f" {argument}"),)
-    return (insert(comma + 1, f" {argument},"),)
+        return (insert(last.end, f", {item}"),)
+    closes_here = not text[comma + 1 : end].strip()
+    if closes_here and "\n" not in text[comma:end]:
+        return (Edit(Span(comma + 1, end), f" {item}"),)
+    return (insert(comma + 1, f" {item},"),)
 
 
 def _on_its_own_line(text: str, last: Span, comma: int | None, argument: str) -> tuple[Edit, ...]:

@@ -3,11 +3,13 @@
 from remat.lint.rules import (
     checkpoint_with_reentrant_true,
     checkpoint_without_use_reentrant,
+    closure_captures_loop_variable,
     keyword_to_reentrant_checkpoint,
 )
 
 RULES = (
     checkpoint_with_reentrant_true.RULE,
     checkpoint_without_use_reentrant.RULE,
+    closure_captures_loop_variable.RULE,
     keyword_to_reentrant_checkpoint.RULE,
 )
