@@ -36,7 +36,7 @@ OWN_KEYWORDS = frozenset(
         "respect_saved_tensors_hooks",
     ]
 )
-# `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` pops preserve_rng_state from the rest
+# `checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs)` pops preserve_rng_state of the rest
 SEQUENTIAL_KEYWORDS = frozenset({"functions", "segments", "input", "use_reentrant", "preserve_rng_state"})
 
 
@@ -72,8 +72,16 @@ class Checkpointing:
         return "checkpoint_sequential" if self.sequential else "checkpoint"
 
 
-def checkpointings(source: Source) -> Iterator[Checkpointing]:
+def checkpointings(source: Source) -> list[Checkpointing]:
     """Every use of torch's two functions, in source order per form."""
+    return source.once(_all_uses)
+
+
+def _all_uses(source: Source) -> list[Checkpointing]:
+    return list(_uses(source))
+
+
+def _uses(source: Source) -> Iterator[Checkpointing]:
     for call in source.calls(*CHECKPOINTS):
         yield _read(source, call, Form.CALL, list(call.node.args))
     for call in source.calls(*PARTIAL_CALLS):

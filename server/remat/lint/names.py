@@ -32,9 +32,14 @@ class Scope:
 
     __slots__ = ("_bindings", "attributes", "node", "parent")
 
-    def __init__(self, node: cst.FunctionDef | cst.Lambda | cst.ClassDef | None, parent: Scope | None) -> None:
+    def __init__(
+        self,
+        node: cst.FunctionDef | cst.Lambda | cst.ClassDef | None,
+        parent: Scope | None,
+        bindings: Bindings | None = None,
+    ) -> None:
         self.node, self.parent = node, parent
-        self._bindings: Bindings | None = None
+        self._bindings = bindings
         self.attributes: Bindings = {}  # what the methods of this class assign to attributes of `self`
 
     @property
@@ -128,8 +133,7 @@ def environment(bindings: Iterable[Bindings], around: Environment) -> dict[str, 
     for part in bindings:
         for name, values in part.items():
             merged.setdefault(name, []).extend(values)
-    body = Scope(None, None)
-    body._bindings = merged
+    body = Scope(None, None, merged)
     known = {n: _bound_meanings(values, body, around, {}, _HOPS) for n, values in merged.items()}
     return {n: m for n, m in known.items() if m - {UNKNOWN}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import libcst as cst
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 N_co = TypeVar("N_co", bound=cst.CSTNode, covariant=True)
+T = TypeVar("T")
 N = TypeVar("N", bound=cst.CSTNode)
 _NO_NAMES: Environment = {}
 
@@ -107,6 +108,7 @@ class Source:
         self._keep_what_last_parsed(before)
         self._name(before)
         self._parse_users_of_aliases(before)
+        self._answers: dict[object, object] = {}
         self.on_demand: dict[Key, Parsed | None] = {}
         if before:
             self.on_demand = {k: v for k, v in before.on_demand.items() if k in self.skipped}
@@ -195,6 +197,12 @@ class Source:
         """Whether nothing is missing: each piece parses, or its last good version stands in for it."""
         return all(part.parsed or part.skipped for part in self.parts)
 
+    def once(self, question: Callable[[Source], T]) -> T:
+        """What `question` answers about this version of the text; asked once, whichever rules want to know."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        return cast("T", self._answers[question])
+
     @cached_property
     def places(self) -> list[Place]:
         """Every parsed piece, in source order."""
@@ -223,7 +231,7 @@ class Source:
         """The nodes of an indexed type (see `parsed`) in every parsed piece."""
         for place in self.places:
             for node, scope in place.parsed.nodes.get(kind, ()):
-                assert isinstance(node, kind)  # noqa: S101 - for the type checker
+                assert isinstance(node, kind)
                 yield At(node, scope, place)
 
     def meanings(self, expression: cst.CSTNode, scope: Scope | None, place: Place) -> Meanings:

@@ -73,8 +73,17 @@ def _other_call(source: Source, call: At[cst.Call]) -> Iterator[Finding]:
         keyword = arg.keyword.value if arg.keyword else None
         if keyword == "use_reentrant" and _is_true(source, call, arg.value):
             yield from _finding(source, call, "this call", arg.value)
-        elif _IMPL in source.meanings(arg.value, call.scope, call.place) and isinstance(arg.value, cst.Attribute):
-            yield from _finding(source, call, "`CheckpointImpl.REENTRANT`", arg.value.attr, "NO_REENTRANT")
+        elif _is_reentrant_impl(source, call, arg.value):
+            yield from _finding(source, call, "`CheckpointImpl.REENTRANT`", _attribute(arg.value), "NO_REENTRANT")
+
+
+def _attribute(value: cst.BaseExpression) -> cst.CSTNode | None:
+    return value.attr if isinstance(value, cst.Attribute) else None
+
+
+def _is_reentrant_impl(source: Source, call: At[cst.Call], value: cst.BaseExpression) -> bool:
+    named = type(value) is cst.Attribute and value.attr.value == "REENTRANT"
+    return named and _IMPL in source.meanings(value, call.scope, call.place)
 
 
 def _entry(mapping: cst.Dict) -> cst.BaseExpression | None:

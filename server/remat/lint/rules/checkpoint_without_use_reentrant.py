@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
-    uses = list(checkpointings(source))
+    uses = checkpointings(source)
     for use in uses:
         if use.variant is not Variant.OMITTED or use.form is Form.PARTIAL_CALL:
             continue  # a partial is reported, and repaired, where it is made
@@ -96,11 +96,15 @@ def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context:
 
 
 def _is_safe(source: Source, use: Checkpointing, context: Context) -> bool:
-    if use.form is Form.PARTIAL or use.wrapped is None or "fully_shard" in source.text:
+    if use.form is Form.PARTIAL or use.wrapped is None:
         return False
-    if context.project.says(Fact.FSDP2):
+    if context.project.says(Fact.FSDP2) or source.once(_shards):
         return False
     return seen_whole(source, use.wrapped.value, use.call.scope, use.call.place)
+
+
+def _shards(source: Source) -> bool:
+    return "fully_shard" in source.text
 
 
 EXAMPLES = (

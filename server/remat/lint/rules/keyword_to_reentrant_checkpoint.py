@@ -48,7 +48,7 @@ def check(source: Source, _: Context) -> Iterator[Finding]:
     for use in checkpointings(source):
         forwarded = [a for a in use.forwarded if a in use.call.node.args]
         raises = use.sequential or use.variant in {Variant.OMITTED, Variant.REENTRANT}
-        if not forwarded or not raises or not use.certain or _compiled(source):
+        if not forwarded or not raises or not use.certain or source.once(_compiled):
             continue
         span = source.span(use.call.place, use.call.node.func)
         if span is None:
@@ -68,8 +68,8 @@ def _message(use: Checkpointing, forwarded: list[cst.Arg]) -> str:
     if use.sequential:
         return f"{what}`checkpoint_sequential`, which passes none on: ValueError at the first step"
     return (
-        f"{what}reentrant `checkpoint`: `ValueError: Unexpected keyword arguments` at the first step with checkpointing "
-        "on; only the non-reentrant variant passes keywords on"
+        f"{what}reentrant `checkpoint`: `ValueError: Unexpected keyword arguments` at the first step with "
+        "checkpointing on; only the non-reentrant variant passes keywords on"
     )
 
 
