@@ -1,6 +1,7 @@
 """Every rule, in alphabetical order. A rule that is not listed here does not exist."""
 
 from remat.lint.rules import (
+    checkpoint_skips_layers,
     checkpoint_with_reentrant_true,
     checkpoint_without_use_reentrant,
     closure_captures_loop_variable,
@@ -8,6 +9,7 @@ from remat.lint.rules import (
 )
 
 RULES = (
+    checkpoint_skips_layers.RULE,
     checkpoint_with_reentrant_true.RULE,
     checkpoint_without_use_reentrant.RULE,
     closure_captures_loop_variable.RULE,

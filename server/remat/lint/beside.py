@@ -1,0 +1,100 @@
+"""Stacks that run bare beside a checkpointed one: in the same class, or in two parts of one model."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from remat.lint.classes import ABOUT_CHECKPOINTING, ancestry
+from remat.lint.stacks import SELF_CHECKPOINTING, Stack, comparable, exclusive, handed_over, stacks
+from remat.lint.syntax import dotted, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from remat.lint.classes import Klass
+    from remat.lint.sites import Sites
+    from remat.lint.source import Source
+
+_LAYER_LOOP = re.compile(r"\bfor\b[^\n]*\bin\b[^\n]*\bself\.|\bfor\b[^\n]*\bin\s+range\(")
+_HELD = re.compile(r"(?:ModuleList|append)\(\s*[\[(]?\s*(\w+)\(")
+
+
+@lru_cache(1024)
+def _has_layer_loop(text: str) -> bool:
+    return _LAYER_LOOP.search(text) is not None
+
+
+@lru_cache(1024)
+def _held(text: str) -> tuple[str, ...]:
+    return tuple(_HELD.findall(text))
+
+
+def skipped_beside(source: Source, known: Mapping[str, Klass], sites: Sites) -> Iterator[tuple[Stack, Stack]]:
+    """Each bare stack with the checkpointed one that it runs beside."""
+    read: dict[str, list[Stack]] = {}
+
+    def loops(klass: Klass) -> list[Stack]:
+        if klass.name not in read:
+            read[klass.name] = list(stacks(source, klass, known, sites)) if _has_layer_loop(klass.text) else []
+        return read[klass.name]
+
+    for host in known.values():
+        if not _may_hold_checkpointed_loop(host, known, sites):
+            continue
+        wrapped = [s for s in loops(host) if s.checkpointed]
+        for stack in loops(host) if wrapped else ():
+            against = [w for w in wrapped if not exclusive(stack.loop, w.loop)]
+            if stack.runs_plainly and not handed_over(stack.layers, loops(host), source, host, sites):
+                yield from _first(stack, against)
+        for model, other in _parts_beside(host, known) if wrapped else ():
+            if not any(s.checkpointed for s in loops(other)) and not _wrapped_in(source, model, other.name, sites):
+                for stack in loops(other):
+                    yield from _first(stack, wrapped)
+
+
+def _first(plain: Stack, wrapped: list[Stack]) -> Iterator[tuple[Stack, Stack]]:
+    against = next((w for w in wrapped if plain.bare and comparable(plain, w)), None)
+    if against is not None:
+        yield plain, against
+
+
+def _may_hold_checkpointed_loop(klass: Klass, known: Mapping[str, Klass], sites: Sites) -> bool:
+    if not _has_layer_loop(klass.text):
+        return False
+    if klass.speaks_of_checkpointing or any(f"{w}(" in klass.text for w in sites.wrappers):
+        return True
+    held = {known[n] for n in _held(klass.text) if n in known}
+    return any(b.endswith(SELF_CHECKPOINTING) for k in held for a in ancestry(k, known) for b in a.bases)
+
+
+def _parts_beside(host: Klass, known: Mapping[str, Klass]) -> Iterator[tuple[Klass, Klass]]:
+    """The models of the file that have `host` as a part, each with another part that never speaks of checkpointing."""
+    for model in known.values():
+        made = model.made
+        if host.name in made:
+            for part in (known[n] for n in sorted(made & known.keys() - {host.name})):
+                apart = part.name not in host.made and host.name not in part.made
+                if apart and not part.speaks_of_checkpointing and _has_layer_loop(part.text):
+                    yield model, part
+
+
+def _wrapped_in(source: Source, model: Klass, part: str, sites: Sites) -> bool:
+    """Whether `model` checkpoints its part as a whole."""
+    if not model.speaks_of_checkpointing and not sites.in_text(model.text):
+        return False
+    held: set[str] = set()
+    given: set[str] = set()
+    for place in model.places(source):
+        for node, _ in place.parsed.nodes.get(cst.Assign, ()):
+            if isinstance(node, cst.Assign) and any(
+                isinstance(n, cst.Name) and n.value == part for n in walk(node.value)
+            ):
+                held.update(".".join(dotted(t.target)) for t in node.targets)
+        for node, _ in place.parsed.nodes.get(cst.Call, ()):
+            if isinstance(node, cst.Call) and (sites(node) or ABOUT_CHECKPOINTING.search(".".join(dotted(node.func)))):
+                given.update(".".join(dotted(n)) for a in node.args for n in walk(a))
+    return bool(held & given)

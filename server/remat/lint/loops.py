@@ -1,0 +1,279 @@
+"""Loops over lists of layers: which list, and whether a layer is called plainly or handed to checkpoint."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import libcst as cst
+
+from remat.lint.classes import ABOUT_CHECKPOINTING
+from remat.lint.definitions import definitions
+from remat.lint.syntax import children, dotted, string_value, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from remat.lint.names import Scope
+    from remat.lint.parsed import Parsed
+    from remat.lint.sites import Sites
+    from remat.lint.source import Place, Source
+
+_SAME_ITEMS = frozenset({"reversed", "list", "tuple", "iter", "tqdm"})
+_LOOKED_AT = frozenset({"isinstance", "hasattr", "getattr", "setattr", "type", "len", "id", "print", "str", "repr"})
+_NO_RUN = frozenset(
+    [
+        "to",
+        "cuda",
+        "cpu",
+        "train",
+        "eval",
+        "requires_grad_",
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "state_dict",
+        "load_state_dict",
+        "apply",
+        "half",
+        "float",
+        "bfloat16",
+        "register_forward_hook",
+        "append",
+    ]
+)
+GUARD = re.compile(rf"{ABOUT_CHECKPOINTING.pattern}|\btraining\b|is_grad_enabled|requires_grad")
+_NO_GRADIENT = re.compile(r"no_grad|inference_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLoop:
+    """What one `for` does with the elements of one list. `layers` as written: `self.blocks`, `model.layers`."""
+
+    layers: str
+    container: cst.BaseExpression  # the node that stands for the list
+    taken: cst.Slice | None  # of `self.blocks[1:]`
+    alone: bool  # not zipped with others, nor run beside another list in this loop
+    loop: cst.For
+    place: Place
+    scope: Scope | None
+    indexes: frozenset[str]  # names that count its elements
+    plain: tuple[cst.Call, ...]
+    checkpointed: tuple[cst.Call, ...]
+    unclear: bool  # an element goes where it cannot be followed
+
+    @property
+    def function(self) -> cst.FunctionDef | None:
+        above = self.place.parsed.ancestors(self.loop)
+        return next((a for a in above if isinstance(a, cst.FunctionDef)), None)
+
+
+@dataclass(slots=True)
+class _Uses:
+    """What a loop's body does with one list's elements."""
+
+    container: cst.BaseExpression
+    taken: cst.Slice | None = None
+    zipped: bool = False
+    plain: list[cst.Call] = field(default_factory=list)
+    checkpointed: list[cst.Call] = field(default_factory=list)
+    unclear: bool = False
+
+
+_read: WeakKeyDictionary[Parsed, tuple[tuple[int, int, frozenset[str]], tuple[LayerLoop, ...]]] = WeakKeyDictionary()
+
+
+def layer_loops(source: Source, place: Place, sites: Sites) -> list[LayerLoop]:
+    """Every loop over a list whose elements its body runs, in source order; read once per piece and its names."""
+    key = id(source.module), id(place.names), sites.wrappers
+    known = _read.get(place.parsed)
+    if known is None or known[0] != key:
+        loops = (
+            found
+            for loop, scope in place.parsed.nodes.get(cst.For, ())
+            if isinstance(loop, cst.For)
+            for found in _Reader(source, place, loop, scope, sites).read()
+        )
+        known = _read[place.parsed] = key, tuple(loops)
+    return [replace(loop, place=place) for loop in known[1]]
+
+
+def bound(
+    target: cst.CSTNode, iterable: cst.BaseExpression, *, zipped: bool = False
+) -> Iterator[tuple[str, cst.BaseExpression, bool]]:
+    """(name, what it iterates over, whether zipped with something) for each plain name of a loop's target."""
+    if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name) and iterable.args:
+        function, arguments = iterable.func.value, [a.value for a in iterable.args]
+        names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else []
+        if function == "enumerate" and len(names) == 2:
+            yield from bound(names[1], arguments[0], zipped=zipped)
+            return
+        if function == "zip" and len(names) == len(arguments):
+            for name, argument in zip(names, arguments, strict=True):
+                yield from bound(name, argument, zipped=len(names) > 1)
+            return
+        if function in _SAME_ITEMS:
+            yield from bound(target, arguments[0], zipped=zipped)
+            return
+    if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Attribute) and not iterable.args:
+        method, values = iterable.func.attr.value, iterable.func.value
+        if method in {"items", "named_children"} and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+            yield from bound(target.elements[1].value, values, zipped=zipped)
+        elif method in {"values", "children"}:
+            yield from bound(target, values, zipped=zipped)
+        return
+    if isinstance(target, cst.Name):
+        yield target.value, iterable, zipped
+
+
+def counters(loop: cst.For) -> Iterator[str]:
+    """The names that count: `i` of `for i, layer in enumerate(…)` and of `for i in range(…)`."""
+    function = loop.iter.func if isinstance(loop.iter, cst.Call) else None
+    if not isinstance(function, cst.Name):
+        return
+    first = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else loop.target
+    if function.value in {"enumerate", "range"} and isinstance(first, cst.Name):
+        yield first.value
+
+
+def sliced(iterable: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.Slice | None]:
+    """`self.layers` and the slice of `self.layers[1:]`."""
+    if isinstance(iterable, cst.Subscript) and len(iterable.slice) == 1:
+        index = iterable.slice[0].slice
+        if isinstance(index, cst.Slice):
+            return iterable.value, index
+    return iterable, None
+
+
+class _Reader:
+    """Reads one loop. It lives as long as that takes."""
+
+    def __init__(
+        self, source: Source, place: Place, loop: cst.For, scope: Scope | None, is_site: Callable[[cst.Call], bool]
+    ) -> None:
+        self.source, self.place, self.loop, self.scope, self.is_site = source, place, loop, scope, is_site
+        self.uses: dict[str, _Uses] = {}
+        self.names: dict[str, str] = {}  # loop variables, and other names of theirs -> list
+        self.closures: dict[str, set[str]] = {}  # local functions that run elements -> lists
+        self.indexes = frozenset(counters(loop))
+
+    def read(self) -> Iterator[LayerLoop]:
+        for name, iterable, zipped in bound(self.loop.target, self.loop.iter):
+            container, taken = sliced(iterable)
+            if layers := self._list(container):
+                self.names[name] = layers
+                self.uses[layers] = _Uses(container, taken, zipped)
+        if not self.names and not self.indexes:
+            return
+        self._aliases()
+        self._scan(self.loop.body, inside=False)
+        ran = {layers: u for layers, u in self.uses.items() if u.plain or u.checkpointed}
+        for layers, u in ran.items():
+            u.unclear = u.unclear or (not u.checkpointed and any(map(self._guarded, u.plain)))
+            yield LayerLoop(
+                layers, u.container, u.taken, len(ran) == 1 and not u.zipped, self.loop, self.place, self.scope,
+                self.indexes, tuple(u.plain), tuple(u.checkpointed), u.unclear,
+            )  # fmt: skip
+
+    def _list(self, container: cst.BaseExpression) -> str | None:
+        parts = dotted(container)
+        if len(parts) == 1:
+            known = [dotted(d.node) for d in definitions(self.source, container, self.scope, self.place)]
+            parts = known[0] if len(known) == 1 and known[0] else parts
+        return ".".join(parts) or None
+
+    def _element(self, node: cst.CSTNode) -> str | None:
+        """The list that `node` is an element of, or the bound forward of one."""
+        if isinstance(node, cst.Attribute) and node.attr.value in {"forward", "__call__"}:
+            node = node.value
+        if isinstance(node, cst.Name):
+            return self.names.get(node.value)
+        if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+            index = node.slice[0].slice
+            if isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value in self.indexes:
+                layers = self._list(node.value)
+                if layers:
+                    self.uses.setdefault(layers, _Uses(node.value))
+                return layers
+        return None
+
+    def _aliases(self) -> None:
+        """`block = self.blocks[i]`, and functions made in the loop that run an element."""
+        for node in walk(self.loop.body):
+            if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+                name = node.targets[0].target.value
+                if layers := self._element(node.value):
+                    self.names.setdefault(name, layers)
+                elif isinstance(node.value, cst.Lambda) or _makes_callable(node.value):
+                    self.closures.setdefault(name, set()).update(self._mentioned(node.value))
+            elif isinstance(node, cst.FunctionDef):
+                self.closures.setdefault(node.name.value, set()).update(self._mentioned(node.body))
+
+    def _mentioned(self, *tops: cst.CSTNode) -> set[str]:
+        found = {self._element(n) for n in walk(*tops)}
+        names = {n.value for n in walk(*tops) if isinstance(n, cst.Name)} & self.closures.keys()
+        return {layers for layers in found if layers} | {x for n in names for x in self.closures[n]}
+
+    def _scan(self, node: cst.CSTNode, *, inside: bool) -> None:
+        """Note what each call below `node` does with elements. `inside` a nested function it may run anywhere."""
+        stack = [(node, inside)]
+        while stack:
+            at, inside = stack.pop()
+            inside = inside or isinstance(at, cst.FunctionDef | cst.Lambda)
+            if isinstance(at, cst.Call):
+                if self.is_site(at):
+                    for layers in sorted(self._mentioned(*at.args)):
+                        self.uses[layers].checkpointed.append(at)
+                    continue
+                self._called(at, inside=inside)
+            stack.extend((child, inside) for child in reversed(children(at)))
+
+    def _called(self, call: cst.Call, *, inside: bool) -> None:
+        layers = self._element(call.func)
+        if layers:
+            use = self.uses[layers]
+            if inside or self._told(call):
+                use.unclear = True
+            else:
+                use.plain.append(call)
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value not in _NO_RUN:
+            below: cst.CSTNode = call.func
+            while isinstance(below, cst.Attribute):
+                below = below.value
+                if owner := self._element(below):
+                    self.uses[owner].unclear = True
+        if not (isinstance(call.func, cst.Name) and call.func.value in _LOOKED_AT):
+            for arg in call.args:
+                if given := self._element(arg.value):
+                    self.uses[given].unclear = True
+
+    def _told(self, call: cst.Call) -> bool:
+        """Whether the layer itself is told about checkpointing, or runs without gradients."""
+        if any(a.keyword is not None and ABOUT_CHECKPOINTING.search(a.keyword.value) for a in call.args):
+            return True
+        return any(isinstance(a, cst.With) and mentions(_NO_GRADIENT, *a.items) for a in self._around(call))
+
+    def _guarded(self, call: cst.Call) -> bool:
+        """Whether a condition about checkpointing or training decides that this call runs."""
+        return any(isinstance(a, cst.If | cst.IfExp) and mentions(GUARD, a.test) for a in self._around(call))
+
+    def _around(self, call: cst.Call) -> Iterator[cst.CSTNode]:
+        return takewhile(lambda above: above is not self.loop, self.place.parsed.ancestors(call))
+
+
+def mentions(pattern: re.Pattern[str], *tops: cst.CSTNode) -> bool:
+    """Whether any name or string below matches."""
+    for node in walk(*tops):
+        said = node.value if isinstance(node, cst.Name) else string_value(node)
+        if said is not None and pattern.search(said):
+            return True
+    return False
+
+
+def _makes_callable(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Call) and dotted(value.func)[-1:] in (["partial"], ["create_custom_forward"])
