@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 
 class Protocol(LanguageServerProtocol):
+    @property
+    def was_shut_down(self) -> bool:
+        return self._shutdown
+
     def take_workspace(self, workspace: Workspace) -> None:
         """Use these documents instead of those that pygls would keep."""
         self._workspace = workspace

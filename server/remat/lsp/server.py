@@ -37,6 +37,7 @@ class Conversation:
         self.server = server
         self.options = Options()
         self.client = Client()
+        self.left = False  # the editor said `exit`; it may also just hang up
         self.session: Session
         self.documents: Documents
         self.publisher: Publisher
@@ -112,6 +113,9 @@ class Conversation:
             return None
         return hover(document, result.findings, params.position, self.client.markup)
 
+    def exited(self, _: None) -> None:
+        self.left = True
+
     def end(self, patience: float) -> bool:
         """End the analysis; False where one goes on regardless."""
         return self.session.end(patience) if hasattr(self, "session") else True
@@ -157,6 +161,7 @@ def build() -> tuple[Server, Conversation]:
         (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, talk.folders_changed),
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, talk.configured),
         (types.TEXT_DOCUMENT_HOVER, talk.hovered),
+        (types.EXIT, talk.exited),
     ):
         server.feature(method)(partial(handler))  # pygls marks what it is given, which no bound method allows
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=KINDS))(
@@ -177,6 +182,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     server, talk = build()
     server.start_io(sys.stdin.buffer, output)
     ended = talk.end(_PATIENCE)
+    status = 1 if talk.left and not server.protocol.was_shut_down else 0  # as the protocol says
     sys.stderr.flush()
     if not ended:
-        os._exit(0)  # a thread inside the parser would crash while Python ends
+        os._exit(status)  # a thread inside the parser would crash while Python ends
+    if status:
+        sys.exit(status)
