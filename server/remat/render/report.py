@@ -38,7 +38,10 @@ class Lines:
         row = bisect_right(self.starts, offset)
         return row, offset - self.starts[row - 1] + 1
 
-    def line(self, row: int) -> str:
-        """Return a line without its end."""
+    def bounds(self, row: int) -> tuple[int, int]:
+        """Return the offsets between which a line stands, without its end; the line itself may be a megabyte long."""
+        start = self.starts[row - 1]
         end = self.starts[row] if row < len(self.starts) else len(self.text)
-        return self.text[self.starts[row - 1] : end].rstrip("\r\n")
+        while end > start and self.text[end - 1] in "\r\n":
+            end -= 1
+        return start, end

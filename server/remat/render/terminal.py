@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from remat.render.report import Lines, Report
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from remat.finding import Finding, Fix
+    from remat.finding import Finding, Fix, Span
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}
+_SPACE = re.compile(r"\s*")
 _WIDTH = 140  # cells of a source line that are shown; a longer line is cut around the finding
 _MOST_LINES = 6  # of one finding; a longer one is shown with its middle left out
 
@@ -98,21 +100,16 @@ def _claim(finding: Finding) -> Iterator[Piece]:
 
 
 def _excerpt(lines: Lines, finding: Finding) -> Iterator[Piece]:
-    first, column = lines.position(finding.span.start)
-    last, end_column = lines.position(finding.span.end)
-    if last > first and end_column == 1:  # it ends with a line's end
+    first, last = (lines.position(offset)[0] for offset in (finding.span.start, finding.span.end))
+    if last > first and lines.starts[last - 1] == finding.span.end:  # it ends with a line's end
         last -= 1
-        end_column = len(lines.line(last)) + 1
     gutter = len(str(last)) + 1
     yield Piece(" " * gutter + "|\n", "dim")
     for row in _shown_rows(first, last):
         if row is None:
             yield Piece("." * (gutter - 1) + " |\n", "dim")
             continue
-        line = lines.line(row)
-        start = column - 1 if row == first else len(line) - len(line.lstrip())
-        end = min(end_column - 1, len(line)) if row == last else len(line.rstrip())
-        text, marks = _marked(line, start, max(end, start))
+        text, marks = _marked(lines, row, finding.span)
         yield Piece(f"{row:>{gutter - 1}} | ", "dim")
         yield Piece(f"{text}\n")
         yield Piece(" " * gutter + "| ", "dim")
@@ -130,12 +127,17 @@ def _shown_rows(first: int, last: int) -> Iterator[int | None]:
         yield from (last - 1, last)
 
 
-def _marked(line: str, start: int, end: int) -> tuple[str, str]:
-    """Return a source line as shown, and the carets under what `start` and `end` bound, by the cells they fill."""
-    left = max(0, min(start - 20, len(line) - _WIDTH))
-    right = min(len(line), left + _WIDTH)
-    before, marked, after = (_cells(line[a:b]) for a, b in ((left, start), (start, min(end, right)), (end, right)))
-    head, tail = ("… " if left else ""), (" …" if right < len(line) else "")
+def _marked(lines: Lines, row: int, span: Span) -> tuple[str, str]:
+    """Return a source line as shown, and the carets under what belongs to `span`, by the cells they fill."""
+    begin, stop = lines.bounds(row)
+    start, end = min(max(span.start, begin), stop), min(span.end, stop)
+    if span.start < begin and (indentation := _SPACE.match(lines.text, begin, end)):
+        start = indentation.end()
+    left = max(begin, min(start - 20, stop - _WIDTH))
+    right = min(stop, left + _WIDTH)
+    pairs = ((left, start), (start, min(end, right)), (end, right))
+    before, marked, after = (_cells(lines.text[a:b]) for a, b in pairs)
+    head, tail = ("… " if left > begin else ""), (" …" if right < stop else "")
     return f"{head}{before}{marked}{after}{tail}", " " * width(head + before) + "^" * max(1, width(marked))
 
 
