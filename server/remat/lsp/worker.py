@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,10 +12,23 @@ IsCurrent = Callable[[], bool]
 Job = Callable[[IsCurrent], None]
 
 
+_STACK = 256 * 1024 * 1024  # bytes of address space: libcst's parser recurses, and 5,000 open brackets overflow 8 MiB
+
+
 @dataclass(frozen=True, slots=True)
 class _Order:
     due: float
     job: Job
+
+
+def _start(thread: threading.Thread) -> None:
+    before = threading.stack_size()
+    with contextlib.suppress(ValueError, RuntimeError):  # a system that allows no such size: then its own
+        threading.stack_size(_STACK)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
 
 
 class Worker:
@@ -32,7 +46,7 @@ class Worker:
         """Run `job` once `pause` seconds have passed without another one for `key`, which would take its place."""
         with self._changed:
             if self._thread.ident is None and not self._stopped:
-                self._thread.start()
+                _start(self._thread)
             self._orders[key] = self._newest[key] = _Order(time.monotonic() + pause, job)
             self._changed.notify()
 
