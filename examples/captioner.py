@@ -17,14 +17,16 @@ WORDS = ["<pad>", "<start>", "<end>", "a", "small", "large", "square", "left", "
 
 
 class Layer(nn.Module):
-    """Self-attention or, given a memory, attention to it; then a feed-forward network."""
+    """Self-attention, a look at a memory if the layer has eyes, a feed-forward network."""
 
-    def __init__(self, width: int, heads: int = 4, causal: bool = False) -> None:
+    def __init__(self, width: int, heads: int = 4, looks: bool = False, causal: bool = False) -> None:
         super().__init__()
         self.causal = causal
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attend = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.look = nn.MultiheadAttention(width, heads, batch_first=True)
+        if looks:
+            self.look_norm = nn.LayerNorm(width)
+            self.look = nn.MultiheadAttention(width, heads, batch_first=True)
         self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor, memory: Tensor | None = None, padding: Tensor | None = None) -> Tensor:
@@ -35,8 +37,8 @@ class Layer(nn.Module):
             future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
         x = x + self.attend(h, h, h, key_padding_mask=padding, attn_mask=future, need_weights=False)[0]
         if memory is not None:
-            x = x + self.look(self.norm2(x), memory, memory, need_weights=False)[0]
-        return x + self.feed_forward(self.norm3(x))
+            x = x + self.look(self.look_norm(x), memory, memory, need_weights=False)[0]
+        return x + self.feed_forward(self.norm2(x))
 
 
 class VisionTower(nn.Module):
@@ -72,10 +74,10 @@ class Captioner(nn.Module):
         self.use_checkpoint = use_checkpoint
         self.tower = VisionTower(width, tower_layers, use_checkpoint=use_checkpoint)
         self.queries = nn.Parameter(torch.randn(queries, width) * 0.02)
-        self.resampler = nn.ModuleList([Layer(width) for _ in range(resampler_layers)])
+        self.resampler = nn.ModuleList([Layer(width, looks=True) for _ in range(resampler_layers)])
         self.embed = nn.Embedding(len(WORDS), width)
         self.position = nn.Parameter(torch.randn(longest, width) * 0.02)
-        self.decoder = nn.ModuleList([Layer(width, causal=True) for _ in range(decoder_layers)])
+        self.decoder = nn.ModuleList([Layer(width, looks=True, causal=True) for _ in range(decoder_layers)])
         self.head = nn.Linear(width, len(WORDS))
 
     def forward(self, pictures: Tensor, tokens: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from measure import close, gradients, saved_bytes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -47,16 +49,18 @@ def fixed(tmp_path_factory):
 def program(monkeypatch):
     """Import a program as it is in one of the folders."""
 
-    def load(name, folder=EXAMPLES):
+    def forget():
         for module in PROGRAMS:
-            monkeypatch.delitem(sys.modules, module, raising=False)
+            sys.modules.pop(module, None)
+
+    def load(name, folder=EXAMPLES):
+        forget()
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
         monkeypatch.syspath_prepend(str(folder))
         return __import__(name)
 
     yield load
-    for module in PROGRAMS:
-        sys.modules.pop(module, None)
+    forget()
 
 
 @pytest.fixture
@@ -95,9 +99,6 @@ def test_pretraining_learns_whatever_its_gradients(losses):
 
 @quiet
 def test_the_decoders_loss_in_slices_gives_wrong_gradients_until_it_is_fixed(program, fixed):
-    import torch  # noqa: PLC0415
-    from measure import close, gradients  # noqa: PLC0415
-
     def trained(folder, **options):
         module = program("model", folder)
         torch.manual_seed(0)
@@ -111,10 +112,20 @@ def test_the_decoders_loss_in_slices_gives_wrong_gradients_until_it_is_fixed(pro
     assert close(trained(fixed, checkpoint=True, loss_slices=4), kept)
 
 
-def test_the_wrapped_llama_gets_wrong_gradients_until_the_call_says_use_cache_false(program):
-    import torch  # noqa: PLC0415
-    from measure import close, gradients  # noqa: PLC0415
+def test_the_captioner_keeps_far_fewer_activations_once_no_layer_is_skipped(program, fixed):
+    def captioner(folder, *, use_checkpoint, measure):
+        torch.manual_seed(0)
+        model = program("captioner", folder).Captioner(32, 4, 4, 4, 4, use_checkpoint=use_checkpoint)
+        pictures, tokens = torch.rand(2, 3, 32, 32), torch.tensor([[1, 3, 4, 2], [1, 3, 2, 0]])
+        return measure(model, lambda: model(pictures, tokens).logsumexp(-1).sum())
 
+    plain, wrapped = {"use_checkpoint": False}, {"use_checkpoint": True}
+    assert captioner(fixed, **wrapped, measure=saved_bytes) * 6 < captioner(fixed, **plain, measure=saved_bytes)
+    kept = captioner(EXAMPLES, **plain, measure=gradients)
+    assert close(captioner(fixed, **wrapped, measure=gradients), kept)
+
+
+def test_the_wrapped_llama_gets_wrong_gradients_until_the_call_says_use_cache_false(program):
     tokens = torch.arange(32).view(2, 16)
 
     def trained(**call):
