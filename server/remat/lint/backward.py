@@ -10,10 +10,8 @@ from remat.lint.syntax import dotted, walk
 
 _BACKWARD = re.compile(r"backward|^grad$|(?:^|_)step$|^step_|^train|^fit$|^optimi[sz]e|^learn|_grads?$|^vjp$")
 _NO_GRADIENT = re.compile(r"^(?:no_grad|inference_mode|set_grad_enabled)$")
-_COLLECTS_OR_TELLS = re.compile(
-    r"(?i)^(?:append|appendleft|extend|add|insert|put|update|setdefault|write)$"
-    r"|log|debug|^info|warn|print|record|describe|profil|range_push|range_pop|postfix|tqdm"
-)
+_COLLECTS = re.compile(r"^(?:append|appendleft|extend|add|insert|put|update|setdefault|write)$")
+_TELLS_ABOUT = re.compile(r"(?i)log|debug|^info|warn|print|record|describe|profil|range_push|range_pop|postfix|tqdm")
 _TELLS = re.compile(
     r"^(?:print|debug|info|warn|warning|error|exception|record_function|range_push|annotate|set_description|set_postfix"
     r"|add_scalar|add_histogram)$"
@@ -36,8 +34,8 @@ def runs_backward(top: cst.CSTNode) -> bool:
 def _takes_over(call: cst.Call) -> bool:
     """A statement such as `update(loss)`: its result is not used, so it does something with what it is given."""
     name = last_name(call)
-    given = (a.value for a in call.args)
-    return not _COLLECTS_OR_TELLS.search(name) and any(isinstance(v, cst.Name) for v in given)
+    collects = isinstance(call.func, cst.Attribute) and _COLLECTS.search(name)
+    return not collects and not _TELLS_ABOUT.search(name) and any(isinstance(a.value, cst.Name) for a in call.args)
 
 
 def last_name(call: cst.Call) -> str:

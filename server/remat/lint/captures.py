@@ -58,6 +58,8 @@ def _below(node: cst.CSTNode, local: frozenset[str]) -> Iterator[tuple[cst.CSTNo
         yield from _below_comprehension(node, local)
     elif isinstance(node, cst.Attribute | cst.Arg):
         yield node.value, local
+    elif isinstance(node, cst.MatchKeywordElement):
+        yield node.pattern, local
     elif isinstance(node, cst.AssignTarget | cst.NamedExpr | cst.For | cst.AnnAssign):
         yield from ((part, local) for part in _evaluated(node.target))
         yield from ((child, local) for child in children(node) if child is not node.target)

@@ -56,6 +56,8 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> Ite
     above = list(place.parsed.ancestors(call))
     if function is not None:
         above = above[: next((i for i, a in enumerate(above) if a is function), 0)]
+    if any(isinstance(a, cst.With) and without_gradient(a) for a in above):
+        return
     inner = sum(isinstance(a, cst.FunctionDef | cst.Lambda) for a in above)  # those bind names of their own
     below: cst.CSTNode = call
     leaving: _Leaves | None = None
@@ -83,8 +85,6 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> Ite
 
 def _ends(node: cst.CSTNode, below: cst.CSTNode) -> bool:
     """Whether nothing outside of `node` can come between the call in `below` and backward."""
-    if isinstance(node, cst.With):
-        return without_gradient(node)
     if isinstance(node, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
         return below is node.body and runs_backward(node.body)
     return isinstance(node, cst.ClassDef | cst.Yield)
