@@ -8,12 +8,25 @@ export function registerCommands(context: vscode.ExtensionContext, server: Serve
     "remat.restart": () => server.restart("the user asked for it"),
     "remat.showLogs": () => log.show(),
     "remat.debugInformation": () => showDebugInformation(context, server),
-    "remat.fixAll": () =>
-      vscode.commands.executeCommand("editor.action.sourceAction", { kind: "source.fixAll.remat", apply: "first" }),
+    "remat.fixAll": fixAll,
   };
   for (const [name, run] of Object.entries(commands)) {
     context.subscriptions.push(vscode.commands.registerCommand(name, run));
   }
+}
+
+async function fixAll(): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  if (!document) return;
+  const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>(
+    "vscode.executeCodeActionProvider",
+    document.uri,
+    new vscode.Range(0, 0, document.lineCount, 0),
+    "source.fixAll.remat",
+  );
+  const edit = actions[0]?.edit;
+  if (edit) await vscode.workspace.applyEdit(edit);
+  else void vscode.window.showInformationMessage("Remat finds nothing in this file that is safe to fix.");
 }
 
 async function showDebugInformation(context: vscode.ExtensionContext, server: Server): Promise<void> {

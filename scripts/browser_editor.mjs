@@ -20,11 +20,14 @@ export const QUIET = {
   "git.openRepositoryInParentFolders": "never",
 };
 
-/** A folder with everything an editor remembers; give a fresh one to forget. */
-export function profileIn(folder, settings) {
-  const profile = { user: join(folder, "user"), extensions: join(folder, "extensions"), home: join(folder, "home") };
-  mkdirSync(join(profile.user, "User"), { recursive: true });
-  writeFileSync(join(profile.user, "User", "settings.json"), JSON.stringify(settings, null, 2));
+/** A folder with everything an editor remembers; give a fresh one to forget. `extensions` may be shared. */
+export function profileIn(folder, settings, extensions = join(folder, "extensions")) {
+  const profile = { user: join(folder, "user"), extensions, home: join(folder, "home") };
+  // What names a program is read from the settings of the machine, everything else from the user's.
+  for (const scope of ["User", "Machine"]) {
+    mkdirSync(join(profile.user, scope), { recursive: true });
+    writeFileSync(join(profile.user, scope, "settings.json"), JSON.stringify(settings, null, 2));
+  }
   return profile;
 }
 

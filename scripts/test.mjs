@@ -47,7 +47,7 @@ const NOT_SLOW = ["-m", "not slow"];
 async function prepareEditor() {
   await prepareChromium();
   await prepareCodeServer();
-  await packageFor(HOST_TARGET);
+  process.env.REMAT_VSIX = await packageFor(HOST_TARGET); // all journeys test the same one
 }
 
 await orExit(async () => {

@@ -25,7 +25,7 @@ journey(
   async (editor, disk) => {
     await editor.open("train.py");
     await editor.squigglesBecome(2);
-    await editor.goTo("first, second");
+    await editor.goTo("second = Block()");
     await editor.press("End");
     await editor.type("  # two layers");
     await editor.save();
@@ -36,7 +36,7 @@ journey(
 
 journey(
   "all findings of one rule are fixed from one of them",
-  { files: { "train.py": SAFE_AND_UNSAFE } },
+  { files: { "train.py": TWO_FINDINGS } },
   async (editor) => {
     await editor.open("train.py");
     await editor.squigglesBecome(2);
@@ -47,3 +47,10 @@ journey(
     await editor.squigglesBecome(0);
   },
 );
+
+journey("where nothing is safe to fix, fix all says so", { files: { "train.py": "x = 1\n" } }, async (editor, disk) => {
+  await editor.open("train.py");
+  await editor.command("Remat: Fix All Safe Problems");
+  await editor.notificationSays("nothing in this file that is safe to fix");
+  equal(disk.read("train.py"), "x = 1\n");
+});

@@ -8,6 +8,7 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +19,8 @@ import { installExtension, profileIn, QUIET, startEditor } from "../../../script
 import { packageFor } from "../../../scripts/package.mjs";
 import { prepareChromium } from "../../../scripts/setup/chromium.mjs";
 import { prepareCodeServer } from "../../../scripts/setup/code_server.mjs";
-import { HOST_TARGET, inVenv, OUTPUT } from "../../../scripts/setup/paths.mjs";
+import { HOST_TARGET, inVenv, OUTPUT, ROOT } from "../../../scripts/setup/paths.mjs";
+import { once } from "../../../scripts/setup/step.mjs";
 import { Workbench } from "./workbench.mjs";
 
 const SCREENSHOTS = join(OUTPUT, "editor");
@@ -50,9 +52,9 @@ export function journey(
       for (const [path, text] of Object.entries(files)) disk.write(path, text);
       for (const program of executable) chmodSync(disk.at(program), 0o755);
       const command = await prepareCodeServer();
-      const profile = profileAt(place, { ...QUIET, ...TESTED, "remat.interpreter": inVenv("python"), ...settings });
-      for (const [id, parts] of Object.entries(extensions)) writeFiles(join(profile.extensions, id), parts);
-      await installExtension(command, profile, await packageFor(HOST_TARGET));
+      const installed = await extensionsFolder(command, extensions, place);
+      const given = { ...QUIET, ...TESTED, "remat.interpreter": inVenv("python"), ...settings };
+      const profile = profileAt(place, given, installed);
       const editor = await startEditor(command, profile, { trust, path: path?.(disk) });
       undo.push(editor.stop);
       const { page, close } = await openBrowser(join(place, "browser"), editor.url);
@@ -88,9 +90,21 @@ async function explainedWhereItFails(workbench, profile, body) {
   }
 }
 
+/** A folder with our extension installed: one for all journeys, or one with others beside it. */
+async function extensionsFolder(command, others, place) {
+  const vsix = process.env.REMAT_VSIX ?? (await packageFor(HOST_TARGET));
+  const own = Object.keys(others).length > 0;
+  const folder = own ? join(place, "extensions") : join(ROOT, "dist", "installed");
+  for (const [id, parts] of Object.entries(others)) writeFiles(join(folder, id), parts);
+  const install = () => installExtension(command, profileIn(join(place, "install"), {}, folder), vsix);
+  if (own) await install();
+  else await once(`${folder}.remat-stamp`, [folder, statSync(vsix).mtimeMs], "installation in VS Code", install);
+  return folder;
+}
+
 /** Where the editor keeps its settings and writes its logs. */
-function profileAt(place, settings) {
-  const profile = profileIn(place, settings);
+function profileAt(place, settings, extensions) {
+  const profile = profileIn(place, settings, extensions);
   const log = () => {
     const path = readdirSync(profile.user, { recursive: true }).find((name) => name.endsWith("Remat.log"));
     return path ? readFileSync(join(profile.user, path), "utf8") : "(none)";
@@ -98,7 +112,7 @@ function profileAt(place, settings) {
   return {
     ...profile,
     log,
-    set: (changed) => profileIn(place, Object.assign(settings, changed)),
+    set: (changed) => profileIn(place, Object.assign(settings, changed), extensions),
     serverPid: () =>
       Number(
         log()

@@ -14,7 +14,8 @@ class Block(nn.Module):
         return self.linear(x).relu()
 
 
-first, second = Block(), Block()
+first = Block()
+second = Block()
 `;
 
 /** One call without use_reentrant; the layer is seen in the file, so the repair is safe. */

@@ -32,6 +32,12 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
+  /** Picks from the list that is open. */
+  async pick(item) {
+    await this.#choose(item, item);
+    await this.page.keyboard.press("Enter");
+  }
+
   async #choose(typed, expected) {
     const input = this.page.locator(".quick-input-widget input");
     await input.waitFor();
