@@ -2,8 +2,8 @@
 
     python bench/engine.py
 
-Files are made, not collected: a decoder model repeated to about 700, 4,800 and 26,600 lines, with checkpoint calls in
-one layer class of five. 200 characters are typed inside a checkpoint call, one analysis for each.
+Files are made, not collected: a decoder model repeated to about 700, 4,800 and 26,600 lines, with a checkpoint call in
+one layer class of five and a finding in one of forty. 200 characters are typed inside a call, one analysis for each.
 """
 
 from __future__ import annotations
@@ -57,22 +57,27 @@ def build{n}(config):
     return layers, optimizer, schedule
 
 '''
-WRAPPED = "        for block in self.blocks:\n            x = checkpoint(block, x)"
+WRAPPED = "        for block in self.blocks:\n            x = checkpoint(block, x, use_reentrant=False)"
+WRONG = "        for block in self.blocks:\n            x = checkpoint(block, x)"
 PLAIN = "        for block in self.blocks:\n            x = x + block(x)"
-HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\nfrom torch.utils.checkpoint import checkpoint\n"
+HEAD = """import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+"""
 SIZES = ((700, 5, 25), (4_800, 20, 160), (26_600, 30, 450))
 
 
 def source(lines: int) -> str:
     block = BLOCK.count("\n") + 1
-    return HEAD + "".join(
-        BLOCK.format(n=n, body=WRAPPED if n % 5 == 0 else PLAIN) for n in range(max(1, lines // block))
-    )
+    bodies = (WRONG if n % 40 == 3 else WRAPPED if n % 5 == 0 else PLAIN for n in range(lines // block))
+    return HEAD + "".join(BLOCK.format(n=n, body=body) for n, body in enumerate(bodies))
 
 
 def typed(text: str, characters: int) -> list[str]:
     """The text after each of so many characters typed before the closing parenthesis of a checkpoint call."""
-    at = text.index("checkpoint(block, x)", len(text) // 2) + len("checkpoint(block, x")
+    call = "checkpoint(block, x)"
+    at = text.index(call) + len(call) - 1
     words = (", use_reentrant=False  # and why" * characters)[:characters]
     return [text[:at] + words[: n + 1] + text[at:] for n in range(characters)]
 

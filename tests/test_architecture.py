@@ -1,0 +1,131 @@
+"""The invariants of ARCHITECTURE.md, each as a test."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remat.lint.rules import RULES
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "server" / "remat"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+VALUES = ("finding", "libraries", "settings", "versions")  # what the core and the shells share
+CORE = [m for m in MODULES if m.relative_to(PACKAGE).parts[0] in {"lint", *(f"{v}.py" for v in VALUES)}]
+# `lint` may not read files, start processes or know an editor; whoever calls it passes texts and versions in.
+FORBIDDEN_IN_THE_CORE = {
+    "asyncio", "click", "io", "lsprotocol", "os", "pathlib", "pygls", "rich", "shutil", "socket", "subprocess",
+    "tempfile", "torch", "transformers", "urllib",
+}  # fmt: skip
+VAGUE = {"utils", "util", "common", "helpers", "helper", "core", "manager", "service", "misc"}
+
+
+def imports(module: Path) -> set[str]:
+    """Every module that `module` imports, wherever the import stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute here"
+            found.add(node.module or "")
+    return found
+
+
+def top_level(names: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("module", CORE, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_the_core_does_no_input_or_output_and_knows_no_editor(module: Path) -> None:
+    assert top_level(imports(module)) & FORBIDDEN_IN_THE_CORE == set()
+    calls = [n for n in ast.walk(ast.parse(module.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
+    assert [n.lineno for n in calls if isinstance(n.func, ast.Name) and n.func.id in {"open", "print", "input"}] == []
+
+
+@pytest.mark.parametrize("module", CORE, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_the_core_imports_nothing_of_the_shells(module: Path) -> None:
+    shells = {f"remat.{m.stem}" for m in PACKAGE.glob("*.py") if m.stem not in VALUES} | {"remat.lsp", "remat.render"}
+    assert {
+        name for name in imports(module) if name in shells or name.startswith(("remat.lsp.", "remat.render."))
+    } == set()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_only_the_language_server_knows_the_protocol_and_only_the_command_line_its_libraries(module: Path) -> None:
+    used = top_level(imports(module))
+    if module.relative_to(PACKAGE).parts[0] == "lsp":
+        assert used & {"click", "rich"} == set()
+    else:
+        assert used & {"pygls", "lsprotocol"} == set()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_nothing_of_ours_imports_torch(module: Path) -> None:
+    assert top_level(imports(module)) & {"torch", "transformers"} == set()
+
+
+@pytest.mark.parametrize("module", CORE, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_no_part_of_libcst_that_costs_more_than_a_parse_is_used(module: Path) -> None:
+    text = module.read_text(encoding="utf-8")
+    assert [w for w in ("libcst.matchers", "libcst.metadata", "MetadataWrapper", "CSTVisitor") if w in text] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_a_module_has_one_subject_a_docstring_and_a_name_that_says_it(module: Path) -> None:
+    text = module.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text))
+    assert module.stem not in VAGUE
+    code = [line for line in text.splitlines() if line.strip()]
+    is_rule = module.parent.name == "rules"  # a rule's examples stand with it
+    assert len(code) <= (700 if is_rule else 300)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_a_function_fits_on_a_screen(module: Path) -> None:
+    functions = (
+        n
+        for n in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    long = [(f.name, (f.end_lineno or f.lineno) - f.lineno + 1) for f in functions]
+    assert [(name, lines) for name, lines in long if lines > 40] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_a_rule_s_name_is_its_file_its_page_and_its_proof(rule: object) -> None:
+    module = rule.name.replace("-", "_")  # type: ignore[attr-defined]
+    assert (PACKAGE / "lint" / "rules" / f"{module}.py").exists()
+    assert (ROOT / "docs" / "rules" / f"{rule.name}.md").exists()  # type: ignore[attr-defined]
+    assert list((ROOT / "tests" / "proofs").glob(f"*{module}.py"))
+
+
+def test_findings_do_not_depend_on_the_hash_seed() -> None:
+    files = [str(p) for p in sorted((ROOT / "examples").rglob("*.py"))]
+    command = [sys.executable, "-m", "remat", "check", "--output-format", "json", *files]
+    outputs = set()
+    for seed in range(20):
+        run = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PYTHONHASHSEED": str(seed), "PATH": ""},
+            cwd=ROOT,
+        )
+        json.loads(run.stdout)
+        outputs.add(run.stdout)
+    assert len(outputs) == 1
+
+
+def test_a_check_of_one_file_does_not_load_the_terminal_or_the_server_libraries() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "remat", "check", "--output-format", "json"]
+    run = subprocess.run([*command, PACKAGE / "finding.py"], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
+    assert "remat.lint.check" in loaded
+    assert loaded & {"rich", "pygls", "lsprotocol", "torch", "multiprocessing.pool"} == set()
