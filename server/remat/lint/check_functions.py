@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.classes import ancestry, may_checkpoint
+from remat.lint.classes import ancestry, may_checkpoint, parts
 from remat.lint.definitions import definitions
 from remat.lint.source import At
 from remat.lint.stacks import kind
@@ -82,12 +82,12 @@ def _left_out(names: tuple[str, ...], everywhere: set[str], known: Mapping[str, 
     """The classes held in lists by the same models as the named ones, as heavy as they, and not part of them."""
     owners = {held: owner for owner in known.values() for held in _HELD.findall(owner.text) if held in known}
     chosen = [known[n] for n in names if n in owners]
-    inside = {part for k in chosen for part in _parts(k, known)}
+    inside = {part for k in chosen for part in parts(k, known)}
     for name, owner in owners.items():
         klass = known[name]
         if any(a.name in everywhere for a in ancestry(klass, known)) or name in inside:
             continue
-        if _parts(klass, known) & everywhere or may_checkpoint(klass, known):
+        if parts(klass, known) & everywhere or may_checkpoint(klass, known):
             continue
         for other in chosen:
             if kind(klass) and kind(klass) == kind(other) and _in_one_model(owner, owners[other.name], known):
@@ -95,16 +95,5 @@ def _left_out(names: tuple[str, ...], everywhere: set[str], known: Mapping[str, 
                 break
 
 
-def _parts(klass: Klass, known: Mapping[str, Klass]) -> set[str]:
-    """The names of all the classes of the file that this one is made of."""
-    found, stack = set[str](), [klass]
-    while stack:
-        for name in stack.pop().made & known.keys():
-            if name not in found:
-                found.add(name)
-                stack.append(known[name])
-    return found
-
-
 def _in_one_model(one: Klass, other: Klass, known: Mapping[str, Klass]) -> bool:
-    return one is other or any({one.name, other.name} <= _parts(k, known) | {k.name} for k in known.values())
+    return one is other or any({one.name, other.name} <= parts(k, known) | {k.name} for k in known.values())

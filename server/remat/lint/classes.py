@@ -92,3 +92,14 @@ def may_checkpoint(klass: Klass, known: Mapping[str, Klass], depth: int = _DEPTH
         if depth and any(may_checkpoint(known[n], known, depth - 1) for n in sorted(at.made) if n in known):
             return True
     return False
+
+
+def parts(klass: Klass, known: Mapping[str, Klass]) -> set[str]:
+    """The names of all the classes of the file that this one is made of."""
+    found, stack = set[str](), [klass]
+    while stack:
+        for name in stack.pop().made & known.keys():
+            if name not in found:
+                found.add(name)
+                stack.append(known[name])
+    return found

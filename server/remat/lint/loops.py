@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -12,7 +10,8 @@ import libcst as cst
 
 from remat.lint.classes import ABOUT_CHECKPOINTING
 from remat.lint.definitions import definitions
-from remat.lint.syntax import children, dotted, string_value, walk
+from remat.lint.syntax import children, dotted, walk
+from remat.lint.training_paths import runs_in_training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,8 +46,6 @@ _NO_RUN = frozenset(
         "append",
     ]
 )
-GUARD = re.compile(rf"{ABOUT_CHECKPOINTING.pattern}|\btraining\b|is_grad_enabled|requires_grad")
-_NO_GRADIENT = re.compile(r"no_grad|inference_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +171,7 @@ class _Reader:
         self._scan(self.loop.body, inside=False)
         ran = {layers: u for layers, u in self.uses.items() if u.plain or u.checkpointed}
         for layers, u in ran.items():
-            u.unclear = u.unclear or (not u.checkpointed and any(map(self._guarded, u.plain)))
+            u.unclear = u.unclear or (not u.checkpointed and not all(map(self._runs_in_training, u.plain)))
             yield LayerLoop(
                 layers, u.container, u.taken, len(ran) == 1 and not u.zipped, self.loop, self.place, self.scope,
                 self.indexes, tuple(u.plain), tuple(u.checkpointed), u.unclear,
@@ -237,7 +234,7 @@ class _Reader:
         layers = self._element(call.func)
         if layers:
             use = self.uses[layers]
-            if inside or self._told(call):
+            if inside or _told(call):
                 use.unclear = True
             else:
                 use.plain.append(call)
@@ -252,27 +249,13 @@ class _Reader:
                 if given := self._element(arg.value):
                     self.uses[given].unclear = True
 
-    def _told(self, call: cst.Call) -> bool:
-        """Whether the layer itself is told about checkpointing, or runs without gradients."""
-        if any(a.keyword is not None and ABOUT_CHECKPOINTING.search(a.keyword.value) for a in call.args):
-            return True
-        return any(isinstance(a, cst.With) and mentions(_NO_GRADIENT, *a.items) for a in self._around(call))
-
-    def _guarded(self, call: cst.Call) -> bool:
-        """Whether a condition about checkpointing or training decides that this call runs."""
-        return any(isinstance(a, cst.If | cst.IfExp) and mentions(GUARD, a.test) for a in self._around(call))
-
-    def _around(self, call: cst.Call) -> Iterator[cst.CSTNode]:
-        return takewhile(lambda above: above is not self.loop, self.place.parsed.ancestors(call))
+    def _runs_in_training(self, call: cst.Call) -> bool:
+        return runs_in_training(self.place, call, self.loop)
 
 
-def mentions(pattern: re.Pattern[str], *tops: cst.CSTNode) -> bool:
-    """Whether any name or string below matches."""
-    for node in walk(*tops):
-        said = node.value if isinstance(node, cst.Name) else string_value(node)
-        if said is not None and pattern.search(said):
-            return True
-    return False
+def _told(call: cst.Call) -> bool:
+    """Whether the layer itself is told about checkpointing."""
+    return any(a.keyword is not None and ABOUT_CHECKPOINTING.search(a.keyword.value) for a in call.args)
 
 
 def _makes_callable(value: cst.BaseExpression) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.classes import ABOUT_CHECKPOINTING, ancestry, may_checkpoint
-from remat.lint.loops import GUARD, layer_loops, mentions
+from remat.lint.loops import layer_loops
 from remat.lint.modules import elements
 from remat.lint.syntax import dotted, walk
+from remat.lint.training_paths import runs_in_training, without_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +33,6 @@ _LIGHT = re.compile(
 _NOT_TRAINED = re.compile(
     r"(?i)generat|sample|infer|predict|evaluat|decode_?(?:step|one)|encode_(?:text|image)|intermediate|extract|visuali|export|trace"
 )
-_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,8 @@ def _trained(loop: LayerLoop) -> bool:
     function = loop.function
     if function is None or _NOT_TRAINED.search(function.name.value):
         return False
-    if any(mentions(_WITHOUT_GRADIENT, d.decorator) for d in function.decorators):
+    if without_gradient(function) or not runs_in_training(loop.place, loop.loop, function):
         return False
-    for above in loop.place.parsed.ancestors(loop.loop):
-        if isinstance(above, cst.If) and mentions(GUARD, above.test):
-            return False
-        if isinstance(above, cst.With) and mentions(_WITHOUT_GRADIENT, *above.items):
-            return False
-        if above is function:
-            break
     around = list(loop.place.parsed.ancestors(function))
     return not any(isinstance(a, cst.FunctionDef | cst.Lambda) for a in around)
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from remat.lint.classes import ancestry
+from remat.lint.classes import ancestry, parts
 from remat.lint.stacks import kind, stacks
 
 if TYPE_CHECKING:
@@ -32,33 +32,42 @@ def any_stored(text: str) -> bool:
 def unread(source: Source, known: Mapping[str, Klass], sites: Sites) -> Iterator[tuple[Stack, str]]:
     """Each bare layer loop of a class that stores a flag in vain, with the flag."""
     for klass in known.values():
-        flags = [m for m in _STORED.finditer(klass.text) if _declared(klass, m, known)]
-        for match in flags[:1]:
-            flag = match["flag"]
-            if _read(source.text, klass, flag, known):
-                continue
-            loops = stacks(source, klass, known, sites)
-            if any(s.checkpointed for s in loops):
-                continue
+        flag = next((m["flag"] for m in _STORED.finditer(klass.text) if _in_vain(source.text, klass, m, known)), None)
+        loops = stacks(source, klass, known, sites) if flag is not None else []
+        if flag is not None and not any(s.checkpointed for s in loops):
             for stack in loops:
                 seen = len(stack.held) == len(stack.names)
                 if seen and stack.bare and all(kind(k) for k in stack.held):
                     yield stack, flag
 
 
+def _in_vain(text: str, klass: Klass, stored: re.Match[str], known: Mapping[str, Klass]) -> bool:
+    return not _read(text, klass, stored["flag"], known) and _declared(klass, stored, known)
+
+
 def _declared(klass: Klass, stored: re.Match[str], known: Mapping[str, Klass]) -> bool:
     """Whether the class, a setter, or an argument that is kept for it only promises that the flag does something."""
-    said = [m[1] for k in ancestry(klass, known) for m in _SUPPORT.finditer(k.text)]
-    if said:
+    if said := _support(klass, known):
         return "False" not in said
     value = stored["value"].strip()
     if value == "False":
         stores = (m["value"].strip() for m in _STORED.finditer(klass.text) if m["flag"] == stored["flag"])
-        return any(v != "False" for v in stores)
+        return any(v != "False" for v in stores) or _supported_by_a_model_of(klass, known)
     if not value.isidentifier():
         return "." in value
     uses = rf"(?:[=(,\[]|\b(?:if|and|or|not|in|return))\s*{value}\b(?!\s*[:=])"
     return len(re.findall(uses, klass.text)) == 1  # the store itself
+
+
+def _support(klass: Klass, known: Mapping[str, Klass]) -> list[str]:
+    return [m[1] for k in ancestry(klass, known) for m in _SUPPORT.finditer(k.text)]
+
+
+def _supported_by_a_model_of(klass: Klass, known: Mapping[str, Klass]) -> bool:
+    """Whether a model with this part declares support: transformers then sets the flag on each of its modules."""
+    models = (k for k in known.values() if klass.name in parts(k, known))
+    said = [s for k in models for s in _support(k, known)]
+    return bool(said) and "False" not in said
 
 
 def _read(text: str, klass: Klass, flag: str, known: Mapping[str, Klass]) -> bool:
