@@ -2,6 +2,7 @@
 
 from remat.lint.rules import (
     checkpoint_skips_layers,
+    checkpoint_with_kv_cache,
     checkpoint_with_reentrant_true,
     checkpoint_without_use_reentrant,
     closure_captures_loop_variable,
@@ -10,6 +11,7 @@ from remat.lint.rules import (
 
 RULES = (
     checkpoint_skips_layers.RULE,
+    checkpoint_with_kv_cache.RULE,
     checkpoint_with_reentrant_true.RULE,
     checkpoint_without_use_reentrant.RULE,
     closure_captures_loop_variable.RULE,
