@@ -450,6 +450,62 @@ def test_a_check_fn_that_names_every_block_or_decides_otherwise_is_left_alone(co
     assert skipped(CHECK_FN + code) == []
 
 
+def test_torch_layers_count_as_blocks_and_linear_layers_do_not() -> None:
+    def code(plain: str) -> str:
+        return (
+            IMPORTS
+            + layer("Block")
+            + textwrap.dedent(
+                f"""
+            class Model(nn.Module):
+                def __init__(self, width):
+                    super().__init__()
+                    self.blocks = nn.ModuleList([Block(width) for _ in range(9)])
+                    self.rest = nn.ModuleList([{plain} for _ in range(9)])
+
+                def forward(self, x):
+                    for block in self.blocks:
+                        x = checkpoint(block, x)
+                    for part in self.rest:
+                        x = part(x)
+                    return x
+            """
+            )
+        )
+
+    assert lines(code("nn.TransformerEncoderLayer(width, 8)")) == ["for part in self.rest"]
+    assert lines(code("nn.Linear(width, width)")) == []
+    assert lines(code("ImportedBlock(width)")) == []
+
+
+def test_no_absence_is_claimed_while_a_statement_does_not_parse() -> None:
+    code = forward(CHECKPOINTED + "for block in self.decoder_blocks:\n    x = block(x)")
+    assert lines(code) == ["for block in self.decoder_blocks"]
+    assert lines(code + "\nx = (1,, 2)\n") == ["for block in self.decoder_blocks"], "it holds no word of interest"
+    assert lines(code + "\nx = checkpoint(model.decoder_blocks[0],, x)\n") == []
+
+
+def test_no_fix_where_a_comment_ends_the_arguments() -> None:
+    code = forward(CHECKPOINTED + "for block in self.decoder_blocks:\n    x = block(\n        x,  # states\n    )")
+    assert [f.fix for f in skipped(code)] == [None]
+
+
+def test_the_rest_of_a_list_kept_under_a_local_name_is_found() -> None:
+    code = forward(
+        "blocks = self.blocks\nfor block in blocks:\n    x = checkpoint(block, x)\n"
+        "others = self.decoder_blocks\nfor block in others:\n    x = block(x)"
+    )
+    assert lines(code) == ["for block in others"]
+
+
+def test_a_layer_dropped_at_random_still_runs_bare() -> None:
+    code = forward(
+        CHECKPOINTED + "for block in self.decoder_blocks:\n    if self.training and torch.rand(()) < self.layerdrop:\n"
+        "        y = (None, None)\n    else:\n        x = block(x)"
+    )
+    assert lines(code) == ["for block in self.decoder_blocks"]
+
+
 def test_findings_follow_an_edit_elsewhere_in_the_class() -> None:
     before = forward(CHECKPOINTED + "for block in self.decoder_blocks:\n    x = block(x)")
     first = analyse(before)

@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary
 import libcst as cst
 
 from remat.lint.classes import ABOUT_CHECKPOINTING
-from remat.lint.definitions import definitions
+from remat.lint.positions import assigned
 from remat.lint.syntax import children, dotted, walk
 from remat.lint.training_paths import runs_in_training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from remat.lint.names import Scope
+    from remat.lint.names import Environment, Scope
     from remat.lint.parsed import Parsed
     from remat.lint.sites import Sites
     from remat.lint.source import Place, Source
@@ -82,22 +82,32 @@ class _Uses:
     unclear: bool = False
 
 
-_read: WeakKeyDictionary[Parsed, tuple[tuple[int, int, frozenset[str]], tuple[LayerLoop, ...]]] = WeakKeyDictionary()
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The loops of a piece, and what they were read with."""
+
+    module: Environment
+    klass: Environment
+    wrappers: frozenset[str]
+    loops: tuple[LayerLoop, ...]
+
+
+_known: WeakKeyDictionary[Parsed, _Known] = WeakKeyDictionary()  # an edit changes one piece: the others' loops stay
 
 
 def layer_loops(source: Source, place: Place, sites: Sites) -> list[LayerLoop]:
-    """Every loop over a list whose elements its body runs, in source order; read once per piece and its names."""
-    key = id(source.module), id(place.names), sites.wrappers
-    known = _read.get(place.parsed)
-    if known is None or known[0] != key:
+    """Every loop over a list whose elements its body runs, in source order."""
+    known = _known.get(place.parsed)
+    same = known is not None and known.module is source.module and known.klass is place.names
+    if known is None or not same or known.wrappers != sites.wrappers:
         loops = (
             found
             for loop, scope in place.parsed.nodes.get(cst.For, ())
             if isinstance(loop, cst.For)
-            for found in _Reader(source, place, loop, scope, sites).read()
+            for found in _Reader(place, loop, scope, sites).read()
         )
-        known = _read[place.parsed] = key, tuple(loops)
-    return [replace(loop, place=place) for loop in known[1]]
+        known = _known[place.parsed] = _Known(source.module, place.names, sites.wrappers, tuple(loops))
+    return [replace(loop, place=place) for loop in known.loops]
 
 
 def bound(
@@ -150,10 +160,8 @@ def sliced(iterable: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.Slice 
 class _Reader:
     """Reads one loop. It lives as long as that takes."""
 
-    def __init__(
-        self, source: Source, place: Place, loop: cst.For, scope: Scope | None, is_site: Callable[[cst.Call], bool]
-    ) -> None:
-        self.source, self.place, self.loop, self.scope, self.is_site = source, place, loop, scope, is_site
+    def __init__(self, place: Place, loop: cst.For, scope: Scope | None, is_site: Callable[[cst.Call], bool]) -> None:
+        self.place, self.loop, self.scope, self.is_site = place, loop, scope, is_site
         self.uses: dict[str, _Uses] = {}
         self.names: dict[str, str] = {}  # loop variables, and other names of theirs -> list
         self.closures: dict[str, set[str]] = {}  # local functions that run elements -> lists
@@ -162,7 +170,8 @@ class _Reader:
     def read(self) -> Iterator[LayerLoop]:
         for name, iterable, zipped in bound(self.loop.target, self.loop.iter):
             container, taken = sliced(iterable)
-            if layers := self._list(container):
+            container = self._meant(container)
+            if layers := ".".join(dotted(container)):
                 self.names[name] = layers
                 self.uses[layers] = _Uses(container, taken, zipped)
         if not self.names and not self.indexes:
@@ -177,12 +186,10 @@ class _Reader:
                 self.indexes, tuple(u.plain), tuple(u.checkpointed), u.unclear,
             )  # fmt: skip
 
-    def _list(self, container: cst.BaseExpression) -> str | None:
-        parts = dotted(container)
-        if len(parts) == 1:
-            known = [dotted(d.node) for d in definitions(self.source, container, self.scope, self.place)]
-            parts = known[0] if len(known) == 1 and known[0] else parts
-        return ".".join(parts) or None
+    def _meant(self, container: cst.BaseExpression) -> cst.BaseExpression:
+        """`self.blocks` for `blocks` after `blocks = self.blocks`."""
+        made = assigned(container, self.scope) if isinstance(container, cst.Name) else None
+        return made if isinstance(made, cst.Attribute) else container
 
     def _element(self, node: cst.CSTNode) -> str | None:
         """The list that `node` is an element of, or the bound forward of one."""
@@ -193,10 +200,10 @@ class _Reader:
         if isinstance(node, cst.Subscript) and len(node.slice) == 1:
             index = node.slice[0].slice
             if isinstance(index, cst.Index) and isinstance(index.value, cst.Name) and index.value.value in self.indexes:
-                layers = self._list(node.value)
-                if layers:
-                    self.uses.setdefault(layers, _Uses(node.value))
-                return layers
+                container = self._meant(node.value)
+                if layers := ".".join(dotted(container)):
+                    self.uses.setdefault(layers, _Uses(container))
+                return layers or None
         return None
 
     def _aliases(self) -> None:

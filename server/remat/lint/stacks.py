@@ -30,6 +30,8 @@ _LINEAR = re.compile(r"\bLinear\(")
 _LIGHT = re.compile(
     r"(?i)(?:up|down)_?sampl|embed|proj|head|pool|norm|adapter|predict|classif|gate|connector|fpn|neck|final"
 )
+_LIGHT_OF_TORCH = re.compile(r"(?:Linear|Conv\d?d?|Norm\d?d?|Embedding|Dropout\d?d?|ReLU|GELU|SiLU|Identity|Pool\dd)$")
+_OF_TORCH = ("nn.TransformerEncoderLayer", "nn.TransformerDecoderLayer")
 _NOT_TRAINED = re.compile(
     r"(?i)generat|sample|infer|predict|evaluat|decode_?(?:step|one)|encode_(?:text|image)|intermediate|extract|visuali|export|trace"
 )
@@ -78,8 +80,10 @@ class Stack:
 
     @cached_property
     def bare(self) -> bool:
-        """Whether it runs plainly and no layer could checkpoint by itself."""
-        return self.runs_plainly and bool(self.names) and not any(may_checkpoint(k, self.known) for k in self.held)
+        """Whether it runs plainly, no layer could checkpoint by itself, and none is a stage with layers of its own."""
+        if not self.runs_plainly or not self.names or any("ModuleList(" in k.text for k in self.held):
+            return False
+        return not any(may_checkpoint(k, self.known) for k in self.held)
 
 
 def stacks(source: Source, owner: Klass, known: Mapping[str, Klass], sites: Sites) -> list[Stack]:
@@ -117,12 +121,19 @@ def kind(klass: Klass) -> str:
 
 def comparable(plain: Stack, beside: Stack) -> bool:
     """Whether the plain stack's blocks cost as much as those that were worth checkpointing."""
+    if any(_LIGHT.search(n) or _LIGHT_OF_TORCH.search(n) for n in plain.names):
+        return False
     if set(plain.names) <= set(beside.names):
         return True
-    if len(plain.held) != len(plain.names) or not beside.held:
-        return False
-    kinds = {kind(k) for k in beside.held}
-    return all(kind(k) and kind(k) in kinds for k in plain.held)
+    kinds = set(_kinds(beside)) - {""}
+    return set(_kinds(plain)) <= kinds
+
+
+def _kinds(stack: Stack) -> list[str]:
+    return [
+        "attention" if name.endswith(_OF_TORCH) else kind(stack.known[name]) if name in stack.known else ""
+        for name in stack.names
+    ]
 
 
 def exclusive(plain: LayerLoop, beside: LayerLoop) -> bool:

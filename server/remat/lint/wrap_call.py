@@ -34,6 +34,8 @@ def wrapped_like(source: Source, plain: LayerLoop, model: LayerLoop, sites: Site
         return ()
     text = source.text
     given = text[_open(text, called, source, plain, call) : called.end - 1].strip().rstrip(",")
+    if "#" in given:
+        return ()  # a comment would swallow what is put behind it
     first, last = form
     new = f"{first}({', '.join(p for p in (layer, given, last) if p)})"
     statement = text[span.start : called.start] + new + text[called.end : span.end]
