@@ -85,10 +85,13 @@ function places({ user, extensions }) {
   return ["--user-data-dir", user, "--extensions-dir", extensions];
 }
 
-/** `XDG_*`: else it writes into the home folder. The gallery address leads nowhere on purpose. */
+/**
+ * `XDG_*`: else it writes into the home folder. The gallery address leads nowhere on purpose. `VSCODE_CLI`: the
+ * environment is ours, not that of a login shell.
+ */
 function environment({ home }) {
   const gallery = JSON.stringify({ serviceUrl: "http://127.0.0.1:9/none" });
-  return { ...process.env, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home, EXTENSIONS_GALLERY: gallery };
+  return { ...process.env, XDG_CONFIG_HOME: home, XDG_DATA_HOME: home, EXTENSIONS_GALLERY: gallery, VSCODE_CLI: "1" };
 }
 
 function freePort() {

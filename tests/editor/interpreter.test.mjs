@@ -8,10 +8,10 @@ journey(
   { files: { "train.py": ONE_FINDING }, settings: { "remat.interpreter": "/nowhere/python" } },
   async (editor) => {
     await editor.open("train.py");
-    await editor.squigglesBecome(1);
     await editor.notificationSays("/nowhere/python does not exist");
     deepEqual((await editor.notifications()).length, 1);
     await editor.shot("named");
+    await editor.squigglesBecome(1);
   },
 );
 

@@ -85,7 +85,7 @@ async function explainedWhereItFails(workbench, profile, body) {
     await body();
   } catch (error) {
     await workbench.shot("FAILED").catch(() => undefined);
-    error.message += `\nRemat's log:\n${profile.log()}`;
+    error.stack += `\nRemat's log:\n${profile.log()}`;
     throw error;
   }
 }
