@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from remat.lint.names import Scope
-    from remat.lint.source import Place, Source
+    from remat.lint.source import Part, Place, Source
+
+_BINDING = re.compile(r"(?m)^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?(\w+)[ \t]*(?=[=:(])")
 
 
 def definitions(source: Source, expression: cst.CSTNode, scope: Scope | None, place: Place) -> list[At[cst.CSTNode]]:
@@ -42,18 +44,35 @@ def _of_name(source: Source, name: str, scope: Scope | None, place: Place) -> li
 
 def module_definitions(source: Source, name: str) -> list[At[cst.CSTNode]]:
     """What the module binds `name` to, in pieces that no trigger word led to as well."""
-    binding = re.compile(rf"(?m)^(?:(?:async[ \t]+)?def|class)[ \t]+{re.escape(name)}\b|^{re.escape(name)}[ \t]*[=:]")
     found: list[At[cst.CSTNode]] = []
+    for place in source.once(_parsed_bindings).get(name, ()):
+        nodes = _nodes(place.parsed.names[name], None, place)
+        if not nodes:
+            return []
+        found += nodes
+    for part in source.once(_skipped_bindings).get(name, ()):
+        for place in source.places_of(part):
+            found += _nodes(place.parsed.names.get(name, []), None, place)
+    return found
+
+
+def _parsed_bindings(source: Source) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
     for place in source.places:
-        if values := place.parsed.names.get(name):
-            nodes = _nodes(values, None, place)
-            if not nodes:
-                return []
-            found += nodes
+        for name in place.parsed.names:
+            found.setdefault(name, []).append(place)
+    return found
+
+
+def _skipped_bindings(source: Source) -> dict[str, list[Part]]:
+    """The pieces that seem to bind a name in the module, by a look at the start of their lines."""
+    found: dict[str, list[Part]] = {}
     for part in source.parts:
-        if part.skipped and binding.search(source.text, part.piece.start, part.piece.end):
-            for place in source.places_of(part):
-                found += _nodes(place.parsed.names.get(name, []), None, place)
+        if part.skipped:
+            for name in _BINDING.findall(source.text, part.piece.start, part.piece.end):
+                parts = found.setdefault(name, [])
+                if not parts or parts[-1] is not part:
+                    parts.append(part)
     return found
 
 
@@ -77,10 +96,13 @@ def _of_attribute(source: Source, name: str, scope: Scope | None, place: Place) 
 
 def class_places(source: Source, place: Place) -> list[Place]:
     """The pieces of the class that `place` is cut from, those without trigger words included; else `place` alone."""
-    for _, parts in source.groups:
-        if any(part.piece is place.piece for part in parts):
-            return [p for part in parts for p in source.places_of(part)]
-    return [place]
+    parts = source.once(_class_parts).get(id(place.piece))
+    return [p for part in parts for p in source.places_of(part)] if parts else [place]
+
+
+def _class_parts(source: Source) -> dict[int, list[Part]]:
+    """Piece id to the pieces of its class."""
+    return {id(part.piece): parts for _, parts in source.groups for part in parts}
 
 
 def _nodes(values: Iterable[Value], scope: Scope | None, place: Place) -> list[At[cst.CSTNode]]:

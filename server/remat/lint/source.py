@@ -206,9 +206,8 @@ class Source:
     @cached_property
     def places(self) -> list[Place]:
         """Every parsed piece, in source order."""
-        names = {id(part): env for env, parts in self.groups for part in parts}
         return [
-            Place(part.piece, parsed, part.stale, names.get(id(part), _NO_NAMES))
+            Place(part.piece, parsed, part.stale, self._names_by_piece.get(id(part.piece), _NO_NAMES))
             for part in self.parts
             for parsed in part.parsed
         ]
@@ -248,10 +247,22 @@ class Source:
     def places_of(self, part: Part) -> list[Place]:
         """The parse of a piece, even of one without any trigger word: a rule asks about its whole class."""
         if not part.skipped:
-            return [p for p in self.places if p.piece is part.piece]
+            return self._places_by_piece.get(id(part.piece), [])
         key = self._key(part.piece)
         if key not in self.on_demand:
             self.on_demand[key] = parse(key)
         parsed = self.on_demand[key]
-        names = next((env for env, parts in self.groups for p in parts if p.piece is part.piece), _NO_NAMES)
+        names = self._names_by_piece.get(id(part.piece), _NO_NAMES)
         return [Place(part.piece, parsed, stale=False, names=names)] if parsed else []
+
+    @cached_property
+    def _places_by_piece(self) -> dict[int, list[Place]]:
+        found: dict[int, list[Place]] = {}
+        for place in self.places:
+            found.setdefault(id(place.piece), []).append(place)
+        return found
+
+    @cached_property
+    def _names_by_piece(self) -> dict[int, Environment]:
+        """Piece id to the names of the class that the piece is cut from."""
+        return {id(part.piece): names for names, parts in self.groups for part in parts}
