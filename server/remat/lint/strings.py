@@ -22,3 +22,11 @@ def comments(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
     for match in _COMMENT_OR_STRING.finditer(text, start, end):
         if match[1]:
             yield match.start(), match[1]
+
+
+def in_string(text: str, start: int, at: int) -> bool:
+    """Whether offset `at` lies inside a string. `start`, before it, must not."""
+    for match in _COMMENT_OR_STRING.finditer(text, start):
+        if match.end() > at:
+            return not match[1] and match.start() < at
+    return False

@@ -9,7 +9,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
-from remat.lint.strings import comments
+from remat.lint.edits import indent_at, newline_of
+from remat.lint.split import split
+from remat.lint.strings import comments, in_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,16 +135,18 @@ def _removal(mark: Suppression, text: str) -> Edit:
 
 def suppress_edit(text: str, finding: Finding) -> Edit | None:
     """The edit that silences `finding` on its line; None where no comment can stand there."""
+    start = text.rfind("\n", 0, finding.span.start) + 1
     end = text.find("\n", finding.span.start)
-    end = len(text) if end < 0 else end
-    if end and text[end - 1] == "\r":
-        end -= 1
-    line_start = text.rfind("\n", 0, finding.span.start) + 1
-    present = _COMMENT.search(text, line_start, end)
-    if present and present["names"]:
-        at = present.end("names")
-        return Edit(Span(at, at), f", {finding.rule}")
-    if text[end - 1 : end] == "\\":
-        indent = text[line_start : line_start + len(text[line_start:]) - len(text[line_start:].lstrip(" \t"))]
-        return Edit(Span(line_start, line_start), f"{indent}# {MARK}[{finding.rule}]\n")
-    return Edit(Span(end, end), f"  # {MARK}[{finding.rule}]")
+    end = len(text) if end < 0 else end - (text[end - 1] == "\r")
+    piece = next((p for p in split(text) if p.start <= finding.span.start < p.end), None)
+    if piece is None:
+        return None
+    for at, comment in comments(text, piece.start, piece.end):
+        if start <= at < end and (present := _COMMENT.search(comment)) and present["names"]:
+            return Edit(Span(at + present.end("names"), at + present.end("names")), f", {finding.rule}")
+    if text[end - 1] != "\\" and not in_string(text, piece.start, end):
+        return Edit(Span(end, end), f"  # {MARK}[{finding.rule}]")
+    if text[:start].rstrip("\r\n").endswith("\\") or in_string(text, piece.start, start):
+        return None
+    comment = f"{indent_at(text, start)}# {MARK}[{finding.rule}]{newline_of(text, start)}"
+    return Edit(Span(start, start), comment)
