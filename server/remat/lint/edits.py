@@ -47,7 +47,8 @@ def after_last(text: str, last: Span, end: int, item: str) -> tuple[Edit, ...]:
     """`item` after the `last` one of a list that closes at `end`, which may have a trailing comma and comments."""
     tail = _TAIL.match(text, last.end, end)
     comma = last.end + len(tail["before"]) if tail and tail["comma"] else None
-    if "\n" in text[last.end : end] and _starts_its_line(text, last.start):
+    after = last.end if comma is None else comma + 1
+    if "\n" in text[after:end] and _starts_its_line(text, last.start):
         return _on_its_own_line(text, last, comma, item)
     if comma is None:
         return (insert(last.end, f", {item}"),)
