@@ -45,7 +45,7 @@ def split(text: str, before: tuple[str, list[Piece]] | None = None) -> list[Piec
 
     `before` (the previous text and its pieces) keeps the pieces an edit did not touch while a quote or bracket is open.
     """
-    pieces, clean = _pieces(text, 0, len(text))
+    pieces, clean = _pieces(text, 0, len(text)) if text else ([], True)
     if clean or before is None:
         return pieces
     old, kept = before
