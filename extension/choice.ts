@@ -81,11 +81,10 @@ function complaint({ candidate, python }: Answer): string {
 }
 
 function describe({ candidate, python }: Answer): string {
-  const outcome =
-    typeof python === "string"
-      ? python
-      : `${python.implementation} ${python.version} at ${python.executable}${python.fault ? `: ${python.fault}` : ""}`;
-  return `${candidate.source}: ${candidate.command} ${typeof python === "string" ? "" : "is "}${outcome}`;
+  const { source, command } = candidate;
+  if (typeof python === "string") return `${source}: ${command} ${python}`;
+  const at = python.executable === command ? "" : ` at ${python.executable}`;
+  return `${source}: ${command} is ${python.implementation} ${python.version}${at}${python.fault ? `: ${python.fault}` : ""}`;
 }
 
 function unique(lines: readonly string[]): string[] {

@@ -31,7 +31,7 @@ journey(
 );
 
 journey("a file that was never saved has findings too", { files: { "train.py": "" } }, async (editor) => {
-  await editor.command("File: New Untitled Text File");
+  await editor.press("Control+Alt+N");
   await editor.command("Change Language Mode");
   await editor.pick("Python");
   await editor.typeInEditor(

@@ -1,6 +1,6 @@
 /** What a user does in VS Code, and what a user sees there. */
 
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 const SEEN_WITHIN = 30_000;
@@ -11,6 +11,7 @@ export class Workbench {
     this.screenshots = screenshots;
     this.shots = 0;
     page.setDefaultTimeout(SEEN_WITHIN);
+    rmSync(screenshots, { recursive: true, force: true });
     mkdirSync(screenshots, { recursive: true });
   }
 
