@@ -25,7 +25,7 @@ _PYTHON = {
     Fact.CACHE_OFF: r"""\buse_cache["']?\s*[=:]\s*(?:False|not\b)""",
 }
 _CONFIG = {
-    Fact.ZERO3: r"""["']?stage["']?\s*:\s*3\b|\bzero_stage\s*:\s*3\b|zero_?3""",
+    Fact.ZERO3: r"""["']?stage["']?\s*:\s*3\b|\bzero_stage\s*:\s*3\b|\bz(?:ero)?_?3[\w.-]*\.json\b""",
     Fact.PEFT: r"(?m)^\s*(?:adapter\s*:\s*[\"']?q?lora|lora_(?:r|rank|alpha)\s*:|finetuning_type\s*:\s*lora"
     r"|use_peft\s*:\s*true)",
     Fact.FSDP2: r"\bfsdp_version[\"']?\s*:\s*2\b",
