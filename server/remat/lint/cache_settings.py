@@ -1,4 +1,4 @@
-"""What a file says about `use_cache`, wherever it says it: on, off, off by a flag, or by something that can't be read."""
+"""What a file says about `use_cache`, wherever it says it: on, off, off by a flag, or something that can't be read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import libcst as cst
 
@@ -14,8 +15,9 @@ from remat.lint.syntax import dotted, is_literal, string_value, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.model_origins import Script
+    from remat.lint.parsed import Parsed
     from remat.lint.source import Place
+    from remat.lint.training_script import Script
 
 USE_CACHE = re.compile(r"\buse_cache\b")
 _FLAG = re.compile(r"(?i)checkpointing|gradient_ck|grad_ck|recompute|use_gc")
@@ -48,18 +50,30 @@ class CacheSetting:
 def cache_settings(script: Script) -> Iterator[CacheSetting]:
     """Every mention that can matter in training: generation and evaluation without gradients are left out."""
     for place in script.places:
-        if USE_CACHE.search(script.source.text, place.piece.start, place.piece.end) or place.stale:
-            mentions = [m for node in walk(place.parsed.tree) if (m := _mention(node)) is not None]
-            owned = {id(part) for _, _, part, _ in mentions if part is not None}
+        if place.stale or USE_CACHE.search(script.source.text, place.piece.start, place.piece.end):
+            mentions, others = _mentions(place.parsed)
             for node, where, _, value in mentions:
                 if (setting := _setting(place, node, where, value)) is not None:
                     yield setting
-            for node in walk(place.parsed.tree):
-                if _is_the_name(node) and id(node) not in owned and not _in_generation(place, node):
+            for node in others:
+                if not _in_generation(place, node):
                     yield CacheSetting(Said.UNKNOWN, Where.OTHER, node, place)
 
 
-Mention = tuple[cst.CSTNode, Where, cst.CSTNode | None, cst.BaseExpression]
+Mention = tuple[cst.CSTNode, Where, cst.CSTNode, cst.BaseExpression]
+
+
+_MENTIONS: WeakKeyDictionary[Parsed, tuple[list[Mention], list[cst.CSTNode]]] = WeakKeyDictionary()
+
+
+def _mentions(parsed: Parsed) -> tuple[list[Mention], list[cst.CSTNode]]:
+    """What a piece says of `use_cache`: what sets it, and every other use of the name."""
+    if parsed not in _MENTIONS:
+        nodes = list(walk(parsed.tree))
+        found = [m for node in nodes if (m := _mention(node)) is not None]
+        owned = {id(part) for _, _, part, _ in found}
+        _MENTIONS[parsed] = found, [node for node in nodes if _is_the_name(node) and id(node) not in owned]
+    return _MENTIONS[parsed]
 
 
 def _mention(node: cst.CSTNode) -> Mention | None:
@@ -77,12 +91,12 @@ def _mention(node: cst.CSTNode) -> Mention | None:
                     return node, Where.OTHER, index, node.value
     if isinstance(node, cst.DictElement) and string_value(node.key) == "use_cache":
         return node, Where.OTHER, node.key, node.value
-    if isinstance(node, cst.Call) and dotted(node.func) == ["setattr"] and len(node.args) == 3:
-        if string_value(node.args[1].value) == "use_cache":
-            return node, Where.CONFIG, node.args[1].value, node.args[2].value
-    if isinstance(node, cst.Call) and dotted(node.func) in (["hasattr"], ["getattr"]) and len(node.args) > 1:
-        if string_value(node.args[1].value) == "use_cache":
-            return node, Where.OTHER, node.args[1].value, node
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and len(node.args) > 1:
+        attribute = node.args[1].value
+        if node.func.value == "setattr" and string_value(attribute) == "use_cache" and len(node.args) > 2:
+            return node, Where.CONFIG, attribute, node.args[2].value
+        if node.func.value in {"hasattr", "getattr"} and string_value(attribute) == "use_cache":
+            return node, Where.OTHER, attribute, node
     return None
 
 
@@ -139,7 +153,7 @@ def guarded_by_flag(place: Place, node: cst.CSTNode) -> bool:
 
 
 def _in_generation(place: Place, node: cst.CSTNode) -> bool:
-    """`generate(use_cache=…)`, a GenerationConfig, `model.generation_config.use_cache`: training does not look there."""
+    """`generate(use_cache=…)`, a GenerationConfig, `generation_config.use_cache`: training does not look there."""
     if isinstance(node, cst.Assign):
         return any("generation_config" in dotted(t.target) for t in node.targets)
     above = next((a for a in place.parsed.ancestors(node) if isinstance(a, cst.Call | cst.Attribute | cst.Dict)), None)

@@ -17,8 +17,8 @@ from remat.lint.syntax import dotted, is_literal, string_value, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.model_origins import Script
     from remat.lint.source import Call
+    from remat.lint.training_script import Script
 
 METHODS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 KBIT = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training")
@@ -28,6 +28,7 @@ _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArg
 _CLASS = re.compile(r"(?m)^[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]*)\)[ \t]*:")
 _FLAGS = ("gradient_checkpointing", "activation_checkpointing")
 _SETS_CACHE = re.compile(r"\.config\.use_cache\s*=")
+_SAYS_QUANTIZED = re.compile(r"load_in_[48]bit|quantization_config")
 _QUANTIZED = frozenset({"load_in_8bit", "load_in_4bit", "quantization_config"})
 
 
@@ -83,7 +84,7 @@ def _forwards(call: Call, name: str) -> bool:
 
 
 def _preparations(script: Script) -> Iterator[Enabling]:
-    for call in script.meaning(*KBIT, *(name.replace("peft.", "peft.utils.") for name in KBIT)):
+    for call in script.meaning(lambda name: _public(name) in KBIT):
         asked = checkpointing_asked(call)
         model = call.keyword("model") or (call.positional[0] if call.positional else None)
         if model is None or call.unpacks_mapping or (asked is not None and is_literal(asked.value, "False")):
@@ -108,6 +109,8 @@ def assigned_name(call: Call) -> str:
 def _quantized(script: Script) -> bool:
     """Whether something loads a model in 8 or 4 bits: PEFT's preparation enables checkpointing for no other."""
     for place in script.places:
+        if not _SAYS_QUANTIZED.search(script.source.text, place.piece.start, place.piece.end):
+            continue
         for node in walk(place.parsed.tree):
             if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _QUANTIZED:
                 value: cst.BaseExpression = node.value
@@ -165,13 +168,8 @@ def hf_trainers(script: Script) -> list[Call]:
 
 def _constructions(script: Script, classes: tuple[str, ...]) -> Iterator[Call]:
     """Calls of these classes, and of classes in this file that derive from them."""
-    derived = _derived(script, classes)
-    for call in script.calls:
-        func = call.node.func
-        if any(_public(name) in classes for name in call.names) or (
-            isinstance(func, cst.Name) and func.value in derived
-        ):
-            yield call
+    yield from script.meaning(lambda name: _public(name) in classes)
+    yield from script.named(*sorted(_derived(script, classes)))
 
 
 def _derived(script: Script, classes: tuple[str, ...]) -> set[str]:
@@ -192,12 +190,12 @@ def _public(name: str) -> str:
     return f"{parts[0]}.{parts[-1]}"
 
 
+def _is_foreign_trainer(name: str) -> bool:
+    return name.startswith(("trl.", "unsloth.")) and name.endswith("Trainer")
+
+
 def trained(script: Script) -> Trained:
-    if any(
-        name.startswith(("trl.", "unsloth.")) and name.endswith("Trainer")
-        for call in script.calls
-        for name in call.names
-    ):
+    if any(True for _ in script.meaning(_is_foreign_trainer)):
         return Trained.ELSEWHERE  # TRL passes use_cache=False in its own forward calls
     if hf_trainers(script):
         return Trained.BY_TRAINER
@@ -210,9 +208,10 @@ def training_calls(script: Script, model: str | None, models: tuple[Model, ...])
     wanted = {id(m.call.node) for m in models}
     known: dict[tuple[str, int], bool] = {}
     found: list[Call] = []
-    for call in script.calls:
+    held_by = {name.rpartition(".")[2] for name in script.bound | {model or ""}}
+    for call in script.named(*sorted(held_by)):
         name = ".".join(dotted(call.node.func))
-        if not name or (name != model and name not in script.assigned):
+        if not name or (name != model and not script.assigned(name)):
             continue
         key = name, id(call.scope)
         if key not in known:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,30 +14,17 @@ from remat.lint.source import At, Call
 from remat.lint.syntax import dotted, walk_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from remat.lint.source import Place, Source
+    from remat.lint.source import Place
+    from remat.lint.training_script import Script
 
-# Pieces that say something about a model, its cache or its training; the rest of a file is not parsed for this.
-_WORTH = re.compile(
-    r"\buse_cache\b|from_pretrained|from_config|Trainer\b|TrainingArguments|\.backward\(|training_step|For(?:CausalLM|Cond)"
-    r"|LMHeadModel|get_peft_model|quantization_config|load_in_[48]bit|model\w*[ \t]*(?:,[^\n=(]*)?=[ \t\w]|model\("
-)
 _WRAPPERS = frozenset({"torch", "peft", "deepspeed", "accelerate", "fairscale", "lightning"})  # f(model) holds model
-_SAME_OBJECT = frozenset("to cuda cpu half float bfloat16 double train eval requires_grad_ merge_and_unload".split())
+_SAME_OBJECT = frozenset(
+    ["to", "cuda", "cpu", "half", "float", "bfloat16", "double", "train", "eval", "requires_grad_", "merge_and_unload"]
+)
 _INSIDE = frozenset({"module", "base_model", "model"})  # what a wrapper calls the model it holds
 _MOST = 100  # expressions followed for one question
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """A value bound to a name; `element` is its place in an unpacked tuple."""
-
-    target: str
-    value: cst.BaseExpression
-    element: int | None
-    scope: Scope | None
-    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,59 +33,6 @@ class Model:
 
     cls: str
     call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """The parts of a file that can tell how a model is built, set and trained."""
-
-    source: Source
-    places: tuple[Place, ...]
-    calls: tuple[Call, ...]
-    assigned: Mapping[str, tuple[Assigned, ...]]
-    whole: bool  # nothing that may matter is half-typed: what is not found here is not in the file
-
-    def named(self, *last: str) -> Iterator[Call]:
-        """The calls of a function or method with one of these last names, whatever stands before it."""
-        for call in self.calls:
-            func = call.node.func
-            name = (
-                func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
-            )
-            if name in last:
-                yield call
-
-    def meaning(self, *names: str) -> Iterator[Call]:
-        for call in self.calls:
-            if not call.names.isdisjoint(names):
-                yield call
-
-
-def read_script(source: Source) -> Script:
-    worth = [p for p in source.parts if not p.skipped or _WORTH.search(source.text, p.piece.start, p.piece.end)]
-    read = [source.places_of(part) for part in worth]
-    places = tuple(place for some in read for place in some)
-    calls: list[Call] = []
-    assigned: dict[str, list[Assigned]] = defaultdict(list)
-    for place in places:
-        for node, scope in place.parsed.nodes.get(cst.Call, ()):
-            if isinstance(node, cst.Call):
-                calls.append(Call(node, scope, place, source.meanings(node.func, scope, place)))
-        for node, scope in place.parsed.nodes.get(cst.Assign, ()):
-            if isinstance(node, cst.Assign):
-                for one in _assignments(node, scope, place):
-                    assigned[one.target].append(one)
-    return Script(source, places, tuple(calls), {name: tuple(found) for name, found in assigned.items()}, all(read))
-
-
-def _assignments(node: cst.Assign, scope: Scope | None, place: Place) -> Iterator[Assigned]:
-    for target in node.targets:
-        if isinstance(target.target, cst.Tuple):
-            for i, element in enumerate(target.target.elements):
-                if name := ".".join(dotted(element.value)):
-                    yield Assigned(name, node.value, i, scope, place)
-        elif name := ".".join(dotted(target.target)):
-            yield Assigned(name, node.value, None, scope, place)
 
 
 def models_of(script: Script, expression: cst.CSTNode, scope: Scope | None, place: Place) -> list[Model] | None:
@@ -112,7 +44,11 @@ def models_of(script: Script, expression: cst.CSTNode, scope: Scope | None, plac
 
 def all_models(script: Script) -> list[Model]:
     """Every construction of a Hugging Face model in the file."""
-    return [Model(cls, call) for call in script.calls for cls in sorted(_classes(call.names))]
+    return [
+        Model(cls, call)
+        for call in script.meaning(lambda n: bool(_classes([n])))
+        for cls in sorted(_classes(call.names))
+    ]
 
 
 def _classes(names: Iterable[str]) -> set[str]:
@@ -192,16 +128,16 @@ def _returned(
 
 
 def _of_name(script: Script, parts: list[str], at: At[cst.CSTNode], seen: set[int]) -> Iterator[Model | None]:
-    while len(parts) > 1 and ".".join(parts) not in script.assigned and parts[-1] in _INSIDE:
+    while not (known := script.assigned(".".join(parts))) and len(parts) > 1 and parts[-1] in _INSIDE:
         parts = parts[:-1]
-    known = script.assigned.get(".".join(parts), ())
+    target = ".".join(parts)
     here = [one for one in known if _same(one.scope, at.scope)]
     for some in (here, [one for one in known if not _same(one.scope, at.scope)]):
         being_followed = any(id(one.value) in seen for one in some)  # `model = wrap(model)`
         found = [
             origin
             for one in some
-            for origin in _origins(script, At(one.value, one.scope, one.place), one.element, one.target, seen)
+            for origin in _origins(script, At(one.value, one.scope, one.place), one.element, target, seen)
         ]
         if found or being_followed:
             yield from found

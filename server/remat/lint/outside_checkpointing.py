@@ -17,9 +17,10 @@ from remat.lint.syntax import dotted, is_literal, string_value, targets, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.model_origins import Model, Script
+    from remat.lint.model_origins import Model
     from remat.lint.names import Scope
     from remat.lint.source import Call, Place
+    from remat.lint.training_script import Script
 
 _HOME = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
 APPLY, WRAP = f"{_HOME}.apply_activation_checkpointing", f"{_HOME}.checkpoint_wrapper"
@@ -42,10 +43,16 @@ class Outside:
 
 def outside_checkpointings(script: Script) -> Iterator[Outside]:
     reentrant = _REENTRANT.search(script.source.text) is not None
-    for call in script.calls:
+    for call in _candidates(script):
         found = _wrapped(script, call)
         if found is not None and found[0]:
             yield Outside(call, *found, reentrant)
+
+
+def _candidates(script: Script) -> Iterator[Call]:
+    names = {APPLY, WRAP, *CHECKPOINTS}
+    yield from script.meaning(lambda name: name in names)
+    yield from script.named("partial", *sorted(_PLUGINS))
 
 
 Wrapped = tuple[tuple["Model", ...], "str | None"]

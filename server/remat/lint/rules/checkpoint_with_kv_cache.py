@@ -57,18 +57,19 @@ from remat.lint.decoder_checkpointing import (
     training_calls,
 )
 from remat.lint.hugging_face import living_config, may_build_decoder
-from remat.lint.model_origins import read_script
 from remat.lint.outside_checkpointing import outside_checkpointings
 from remat.lint.rule import Bad, Context, Good, Option, Rule
 from remat.lint.syntax import dotted, is_literal
+from remat.lint.training_script import read_script
 from remat.lint.turning_cache_off import in_the_call, in_the_load, on_the_config, where_it_lives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.model_origins import Model, Script
+    from remat.lint.model_origins import Model
     from remat.lint.outside_checkpointing import Outside
     from remat.lint.source import Call, Source
+    from remat.lint.training_script import Script
 
 _ENABLES = re.compile(
     r"checkpointing_enable\s*\(|prepare_model_for_\w+|(?:gradient|activation)_checkpointing\b"
