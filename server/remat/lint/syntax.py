@@ -11,32 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TRIVIA = frozenset(
-    [
-        "lpar",
-        "rpar",
-        "lbracket",
-        "rbracket",
-        "lbrace",
-        "rbrace",
-        "leading_lines",
-        "lines_after_decorators",
-        "header",
-        "footer",
-        "indent",
-        "newline",
-        "trailing_whitespace",
-        "comma",
-        "semicolon",
-        "equal",
-        "colon",
-        "dot",
-        "operator",
-        "asynchronous",
-        "encoding",
-        "default_indent",
-        "default_newline",
-        "has_trailing_newline",
-    ]
+    """lpar rpar lbracket rbracket lbrace rbrace leading_lines lines_after_decorators header footer indent newline
+    trailing_whitespace comma semicolon equal colon dot operator asynchronous encoding default_indent default_newline
+    has_trailing_newline""".split()
 )
 _LEAVES = (cst.Name, cst.SimpleString, cst.Integer, cst.Float, cst.Pass, cst.Break, cst.Continue)
 _NO_NODES = frozenset({type(None), str, bool, int, cst.MaybeSentinel})
