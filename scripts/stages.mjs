@@ -11,11 +11,20 @@ export function check(name, command, args) {
     name,
     run: async () => {
       const { code, output } = await capture(command, args);
-      if (code !== 0) console.log(output.trimEnd());
+      if (code !== 0) console.log(beginning(output));
       return code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
     },
   };
 }
+
+/** A tool that finds fault everywhere says enough with its first lines. */
+function beginning(output) {
+  const lines = output.trimEnd().split("\n");
+  const more = lines.length - MOST_LINES;
+  return more > 0 ? [...lines.slice(0, MOST_LINES), `... and ${more} more lines`].join("\n") : lines.join("\n");
+}
+
+const MOST_LINES = 80;
 
 /** A stage of pytest; its progress is shown. */
 export function pytest(name, args, { prepare } = {}) {
