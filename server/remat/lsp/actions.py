@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from lsprotocol.types import CodeAction, CodeActionKind
 
-from remat.finding import Edit, Finding, apply_edits
-from remat.lint.suppress import UNUSED, suppress_edit
 from remat.lsp.diagnostics import SOURCE, carries_data, diagnostics, finding_of
 from remat.repair import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from remat.finding import Edit, Finding
     from remat.lsp.documents import Document
 
 FIX_ALL = "source.fixAll.remat"
@@ -72,6 +71,8 @@ def _meant(
 
 
 def _on_one(document: Document, finding: Finding, diagnostic: types.Diagnostic, editor: Editor) -> Iterator[CodeAction]:
+    from remat.lint.suppress import UNUSED, suppress_edit  # noqa: PLC0415 - imports libcst, too slow for the start
+
     if finding.fix is not None:
         safe = finding.fix.safe
         yield CodeAction(
@@ -82,27 +83,13 @@ def _on_one(document: Document, finding: Finding, diagnostic: types.Diagnostic, 
             edit=editor.edit(document, finding.fix.edits),
         )
     comment = None if finding.rule == UNUSED else suppress_edit(document.source, finding)
-    if comment is not None and _silences(document.source, comment, finding):
+    if comment is not None:
         yield CodeAction(
             title=f"Suppress {finding.rule} here",
             kind=CodeActionKind.QuickFix,
             diagnostics=[diagnostic],
             edit=editor.edit(document, [comment]),
         )
-
-
-def _silences(text: str, comment: Edit, finding: Finding) -> bool:
-    """Whether the edit makes a comment: at the end of a line inside a long string it would make text."""
-    from remat.lint.split import split  # noqa: PLC0415
-    from remat.lint.suppress import suppressions  # noqa: PLC0415
-
-    after = apply_edits(text, (comment,))
-    return any(
-        finding.rule in mark.names
-        and mark.span.start <= comment.span.start + len(comment.text)
-        and comment.span.start <= mark.span.end
-        for mark in suppressions(after, split(after))
-    )
 
 
 def _on_all(
