@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import libcst as cst
 
+from remat.lint.strings import STRING
 from remat.lint.syntax import dotted, is_literal, string_value, walk
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from remat.lint.source import Place
     from remat.lint.training_script import Script
 
-USE_CACHE = re.compile(r"\buse_cache\b")
 _FLAG = re.compile(r"(?i)checkpointing|gradient_ck|grad_ck|recompute|use_gc")
+_USE_CACHE = re.compile(r"\buse_cache\b")
+_IN_CODE = re.compile(rf"""#[^\n]*|["'](use_cache)["']|{STRING}|\b(use_cache)\b""", re.DOTALL)
 
 
 class Said(Enum):
@@ -33,7 +35,7 @@ class Said(Enum):
 class Where(Enum):
     CONFIG = "an attribute of a configuration"
     CALL = "an argument of a call"
-    OTHER = "a dictionary, a setattr, a parameter"
+    OTHER = "a dictionary, or the name in any other use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,77 +52,95 @@ class CacheSetting:
 def cache_settings(script: Script) -> Iterator[CacheSetting]:
     """Every mention that can matter in training: generation and evaluation without gradients are left out."""
     for place in script.places:
-        if place.stale or USE_CACHE.search(script.source.text, place.piece.start, place.piece.end):
-            mentions, others = _mentions(place.parsed)
-            for node, where, _, value in mentions:
-                if (setting := _setting(place, node, where, value)) is not None:
-                    yield setting
-            for node in others:
-                if not _in_generation(place, node):
-                    yield CacheSetting(Said.UNKNOWN, Where.OTHER, node, place)
+        text = script.source.text[place.piece.start : place.piece.end]
+        if place.stale:
+            text = place.parsed.tree.code  # what stood here when it last parsed
+        if not _USE_CACHE.search(text):
+            continue
+        mentions = _mentions(place.parsed)
+        for mention in mentions:
+            if (setting := _setting(place, mention)) is not None:
+                yield setting
+        if sum(1 for match in _IN_CODE.finditer(text) if match.lastindex) > len(mentions):
+            yield CacheSetting(Said.UNKNOWN, Where.OTHER, place.parsed.tree, place)
 
 
-Mention = tuple[cst.CSTNode, Where, cst.CSTNode, cst.BaseExpression]
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """`value` None: it sets nothing. `called`: the function whose argument it is."""
+
+    node: cst.CSTNode
+    where: Where
+    value: cst.BaseExpression | None
+    called: str = ""
 
 
-_MENTIONS: WeakKeyDictionary[Parsed, tuple[list[Mention], list[cst.CSTNode]]] = WeakKeyDictionary()
+_MENTIONS: WeakKeyDictionary[Parsed, list[_Mention]] = WeakKeyDictionary()
 
 
-def _mentions(parsed: Parsed) -> tuple[list[Mention], list[cst.CSTNode]]:
-    """What a piece says of `use_cache`: what sets it, and every other use of the name."""
+def _mentions(parsed: Parsed) -> list[_Mention]:
     if parsed not in _MENTIONS:
-        nodes = list(walk(parsed.tree))
-        found = [m for node in nodes if (m := _mention(node)) is not None]
-        owned = {id(part) for _, _, part, _ in found}
-        _MENTIONS[parsed] = found, [node for node in nodes if _is_the_name(node) and id(node) not in owned]
+        found: list[_Mention] = []
+        for kind in (cst.Call, cst.Assign, cst.Dict):
+            for node, _ in parsed.nodes.get(kind, ()):
+                found += _in_node(node)
+        _MENTIONS[parsed] = found
     return _MENTIONS[parsed]
 
 
-def _mention(node: cst.CSTNode) -> Mention | None:
-    """(the statement or argument, its kind, the node that spells use_cache, the value)."""
-    if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "use_cache":
-        return node, Where.CALL, node.keyword, node.value
-    if isinstance(node, cst.Assign):
-        target = node.targets[-1].target
+def _in_node(node: cst.CSTNode) -> Iterator[_Mention]:
+    if isinstance(node, cst.Call):
+        yield from _in_call(node)
+    elif isinstance(node, cst.Assign):
+        yield from _in_assignment(node)
+    elif isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and string_value(element.key) == "use_cache":
+                yield _Mention(element, Where.OTHER, element.value)
+
+
+def _in_call(node: cst.Call) -> Iterator[_Mention]:
+    for arg in node.args:
+        if arg.keyword is not None and arg.keyword.value == "use_cache":
+            yield _Mention(arg, Where.CALL, arg.value, (dotted(node.func) or [""])[-1])
+    if isinstance(node.func, cst.Name) and len(node.args) > 1 and string_value(node.args[1].value) == "use_cache":
+        if node.func.value == "setattr" and len(node.args) > 2:
+            yield _Mention(node, Where.CONFIG, node.args[2].value)
+        elif node.func.value in {"hasattr", "getattr"}:
+            yield _Mention(node, Where.OTHER, None)
+
+
+def _in_assignment(node: cst.Assign) -> Iterator[_Mention]:
+    for target in (t.target for t in node.targets):
         if isinstance(target, cst.Attribute) and target.attr.value == "use_cache":
-            return node, Where.CONFIG, target.attr, node.value
-        if isinstance(target, cst.Subscript):
-            for element in target.slice:
-                index = element.slice.value if isinstance(element.slice, cst.Index) else None
-                if index is not None and string_value(index) == "use_cache":
-                    return node, Where.OTHER, index, node.value
-    if isinstance(node, cst.DictElement) and string_value(node.key) == "use_cache":
-        return node, Where.OTHER, node.key, node.value
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and len(node.args) > 1:
-        attribute = node.args[1].value
-        if node.func.value == "setattr" and string_value(attribute) == "use_cache" and len(node.args) > 2:
-            return node, Where.CONFIG, attribute, node.args[2].value
-        if node.func.value in {"hasattr", "getattr"} and string_value(attribute) == "use_cache":
-            return node, Where.OTHER, attribute, node
-    return None
+            yield _Mention(node, Where.CONFIG, None if "generation_config" in dotted(target) else node.value)
+        elif isinstance(target, cst.Subscript) and _subscript(target) == "use_cache":
+            yield _Mention(node, Where.OTHER, node.value)
 
 
-def _is_the_name(node: cst.CSTNode) -> bool:
-    return (isinstance(node, cst.Name) and node.value == "use_cache") or string_value(node) == "use_cache"
+def _subscript(node: cst.Subscript) -> str | None:
+    index = node.slice[0].slice
+    return string_value(index.value) if isinstance(index, cst.Index) else None
 
 
-def _setting(place: Place, node: cst.CSTNode, where: Where, value: cst.BaseExpression) -> CacheSetting | None:
-    if value is node or _in_generation(place, node) or (where is Where.CALL and without_gradients(place, node)):
-        return None  # `hasattr(config, "use_cache")` sets nothing
-    said, flag = read_value(value)
-    if said is Said.OFF:
-        guard = _guard(place, node)
-        said, flag = (Said.BY_FLAG, guard) if guard is not None else (said, None)
-    return CacheSetting(said, where, node, place, flag)
+def _setting(place: Place, mention: _Mention) -> CacheSetting | None:
+    generation = "generate" in mention.called or mention.called in {"GenerationConfig", "pipeline"}
+    if mention.value is None or generation:
+        return None
+    said, flag = read_value(mention.value)
+    if said is not Said.ON and mention.where is Where.CALL and without_gradients(place, mention.node):
+        return None
+    return CacheSetting(said, mention.where, mention.node, place, flag)
 
 
 def read_value(value: cst.BaseExpression) -> tuple[Said, cst.BaseExpression | None]:
+    """What a value says, with the flag that decides."""
     if is_literal(value, "False"):
         return Said.OFF, None
     if is_literal(value, "True") or is_literal(value, "None"):
         return Said.ON, None
-    if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not):
-        return (Said.BY_FLAG, value.expression) if _is_flag(value.expression) else (Said.UNKNOWN, None)
+    if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not) and _is_flag(value.expression):
+        return Said.BY_FLAG, value.expression
     if isinstance(value, cst.IfExp):
         sides = [is_literal(side, "False") for side in (value.body, value.orelse)]
         negated = isinstance(value.test, cst.UnaryOperation)
@@ -135,7 +155,14 @@ def _is_flag(test: cst.BaseExpression) -> bool:
     return any(isinstance(n, cst.Name) and _FLAG.search(n.value) for n in walk(test))
 
 
-def _guard(place: Place, node: cst.CSTNode) -> cst.BaseExpression | None:
+def deciding_flag(setting: CacheSetting) -> cst.BaseExpression | None:
+    """The flag that a cache is turned off by: in the value, or in an `if` around it. None: it is off in any case."""
+    if setting.said is Said.BY_FLAG:
+        return setting.flag
+    return guarding_flag(setting.place, setting.node) if setting.said is Said.OFF else None
+
+
+def guarding_flag(place: Place, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The test of an `if` about checkpointing whose body holds `node`."""
     below = node
     for above in place.parsed.ancestors(node):
@@ -145,22 +172,6 @@ def _guard(place: Place, node: cst.CSTNode) -> cst.BaseExpression | None:
             return None
         below = above
     return None
-
-
-def guarded_by_flag(place: Place, node: cst.CSTNode) -> bool:
-    """Whether an `if` about checkpointing decides that `node` runs."""
-    return _guard(place, node) is not None
-
-
-def _in_generation(place: Place, node: cst.CSTNode) -> bool:
-    """`generate(use_cache=…)`, a GenerationConfig, `generation_config.use_cache`: training does not look there."""
-    if isinstance(node, cst.Assign):
-        return any("generation_config" in dotted(t.target) for t in node.targets)
-    above = next((a for a in place.parsed.ancestors(node) if isinstance(a, cst.Call | cst.Attribute | cst.Dict)), None)
-    if isinstance(above, cst.Attribute):
-        return "generation_config" in dotted(above)
-    name = dotted(above.func)[-1:] if isinstance(above, cst.Call) else []
-    return bool(name) and ("generate" in name[0] or name[0] in {"GenerationConfig", "pipeline"})
 
 
 def without_gradients(place: Place, node: cst.CSTNode) -> bool:

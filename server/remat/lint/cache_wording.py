@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from remat.lint.cache_settings import deciding_flag
 from remat.lint.decoder_checkpointing import Enabling, How
 from remat.lint.hugging_face import living_config
 
@@ -21,29 +22,31 @@ LOGGED = "`use_cache=True` is incompatible with gradient checkpointing"
 def dropped(enabling: Enabling, versions: Versions) -> str:
     """The model turns its cache off by itself."""
     when = "where the flag is set, " if enabling.how is How.FLAG else ""
+    version = versions.describe("transformers")
     return (
-        f"{when}{_called(enabling.models)} is checkpointed with `use_cache` on: {versions.describe('transformers')} drops the "
-        f'cache in training and logs "{LOGGED}" once per run; nothing else is lost, and `use_cache=False` avoids the line'
+        f"{when}{_called(enabling.models)} is checkpointed with `use_cache` on: {version} drops the cache in training "
+        f'and logs "{LOGGED}" once per run; nothing else is lost, and `use_cache=False` avoids the line'
     )
 
 
 def taken_care_of(enabling: Enabling, versions: Versions) -> str:
     """A Trainer that is new enough, or of unknown age."""
     return (
-        f"{_called(enabling.models)} is checkpointed with `use_cache` on: the Trainer of transformers 5 and later turns it "
-        f"off, an older one ({versions.describe('transformers')} is installed) leaves it on"
+        f"{_called(enabling.models)} is checkpointed with `use_cache` on: the Trainer of transformers 5 and later "
+        f"turns it off, an older one ({versions.describe('transformers')} is installed) leaves it on"
     )
 
 
 def whatever_the_flag(source: Source, setting: CacheSetting, versions: Versions) -> str:
     """PEFT's preparation enables checkpointing by its own default, the cache is turned off by a flag."""
     flag, line = "the flag", _line(source, setting.place, setting.node)
-    if setting.flag is not None and (span := source.span(setting.place, setting.flag)):
+    decides = deciding_flag(setting)
+    if decides is not None and (span := source.span(setting.place, decides)):
         flag = f"`{source.text[span.start : span.end]}`"
     return (
-        f"PEFT's preparation turns checkpointing on whatever {flag} says; where that is off, `use_cache` stays on{line} and "
-        f"{versions.describe('transformers')} logs that it drops the cache. Pass the flag as `use_gradient_checkpointing`, "
-        f"or turn the cache off in either case"
+        f"PEFT's preparation turns checkpointing on whatever {flag} says; where that is off, `use_cache` stays "
+        f"on{line} and {versions.describe('transformers')} logs that it drops the cache. Pass the flag as "
+        f"`use_gradient_checkpointing`, or turn the cache off in either case"
     )
 
 
@@ -65,9 +68,10 @@ def written_twice(models: tuple[Model, ...], versions: Versions, *, reentrant: b
         result = "RuntimeError about sizes with a padding mask or eager attention; without a mask it passes by accident"
     else:
         result = "CheckpointError, or RuntimeError about sizes with a padding mask"
+    version = versions.describe("transformers")
     return (
-        f"the layers of {_called(models)} are checkpointed from outside while its KV cache is on: the recomputation writes "
-        f"the cache again ({versions.describe('transformers')}: {result}); pass `use_cache=False` in the training call"
+        f"the layers of {_called(models)} are checkpointed from outside while its KV cache is on: the recomputation "
+        f"writes the cache again ({version}: {result}); pass `use_cache=False` in the training call"
     )
 
 

@@ -12,7 +12,7 @@ import libcst as cst
 from remat.lint.cache_settings import without_gradients
 from remat.lint.hugging_face import CLASSIFIER, Kind, kind_of
 from remat.lint.model_origins import Model, all_models, models_of
-from remat.lint.syntax import dotted, is_literal, string_value, walk
+from remat.lint.syntax import dotted, is_literal, string_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +25,9 @@ KBIT = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_tra
 _KBIT_PLACE = {"prepare_model_for_kbit_training": 1, "prepare_model_for_int8_training": 2}
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 _ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
-_CLASS = re.compile(r"(?m)^[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]*)\)[ \t]*:")
+_CLASS = re.compile(r"class[ \t]+(\w+)[ \t]*\(([^()]*)\)[ \t]*:")
 _FLAGS = ("gradient_checkpointing", "activation_checkpointing")
 _SETS_CACHE = re.compile(r"\.config\.use_cache\s*=")
-_SAYS_QUANTIZED = re.compile(r"load_in_[48]bit|quantization_config")
 _QUANTIZED = frozenset({"load_in_8bit", "load_in_4bit", "quantization_config"})
 
 
@@ -41,7 +40,7 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Enabling:
-    """`node`: where the finding stands. `model`: what is checkpointed, as written there; None where that is not said."""
+    """`call`: where the finding stands. `model`: what is checkpointed, as written there; None where it is not said."""
 
     how: How
     call: Call
@@ -80,7 +79,12 @@ def _methods(script: Script) -> Iterator[Enabling]:
 
 def _forwards(call: Call, name: str) -> bool:
     """Whether this is a wrapper class passing the request on to the model it holds."""
-    return any(isinstance(a, cst.FunctionDef) and a.name.value == name for a in call.place.parsed.ancestors(call.node))
+    scope = call.scope
+    while scope is not None:
+        if isinstance(scope.node, cst.FunctionDef) and scope.node.name.value == name:
+            return True
+        scope = scope.parent
+    return False
 
 
 def _preparations(script: Script) -> Iterator[Enabling]:
@@ -91,7 +95,9 @@ def _preparations(script: Script) -> Iterator[Enabling]:
             continue
         models = decoders(script, models_of(script, model.value, call.scope, call.place))
         if models and _quantized(script):
-            yield Enabling(How.KBIT, call, call.node, models, assigned_name(call) or ".".join(dotted(model.value)))
+            yield Enabling(
+                How.KBIT, call, call.node, models, assigned_name(script, call) or ".".join(dotted(model.value))
+            )
 
 
 def checkpointing_asked(call: Call) -> cst.Arg | None:
@@ -101,26 +107,29 @@ def checkpointing_asked(call: Call) -> cst.Arg | None:
     return named or (call.positional[at] if len(call.positional) > at else None)
 
 
-def assigned_name(call: Call) -> str:
-    above = next((a for a in call.place.parsed.ancestors(call.node) if isinstance(a, cst.Assign)), None)
-    return ".".join(dotted(above.targets[0].target)) if above is not None and above.value is call.node else ""
+def assigned_name(script: Script, call: Call) -> str:
+    """The variable that the call's result is bound to; empty where it is not bound as it is."""
+    return next((n for n in sorted(script.bound) if any(a.value is call.node for a in script.assigned(n))), "")
 
 
 def _quantized(script: Script) -> bool:
     """Whether something loads a model in 8 or 4 bits: PEFT's preparation enables checkpointing for no other."""
     for place in script.places:
-        if not _SAYS_QUANTIZED.search(script.source.text, place.piece.start, place.piece.end):
-            continue
-        for node in walk(place.parsed.tree):
-            if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _QUANTIZED:
-                value: cst.BaseExpression = node.value
-            elif isinstance(node, cst.DictElement) and string_value(node.key) in _QUANTIZED:
-                value = node.value
-            else:
-                continue
-            if not is_literal(value, "False") and not is_literal(value, "None"):
-                return True
+        for kind in (cst.Call, cst.Dict):
+            for node, _ in place.parsed.nodes.get(kind, ()):
+                for value in _quantizing(node):
+                    if not is_literal(value, "False") and not is_literal(value, "None"):
+                        return True
     return re.search(r"\[\s*[\"']quantization_config[\"']\s*\]\s*=", script.source.text) is not None
+
+
+def _quantizing(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Call):
+        yield from (a.value for a in node.args if a.keyword is not None and a.keyword.value in _QUANTIZED)
+    elif isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement) and string_value(element.key) in _QUANTIZED:
+                yield element.value
 
 
 def _arguments(script: Script) -> Iterator[Enabling]:
@@ -136,7 +145,7 @@ def _arguments(script: Script) -> Iterator[Enabling]:
 
 
 def _flags(script: Script) -> Iterator[Enabling]:
-    """`if training_args.gradient_checkpointing:` around other things: the command line turns it on, the Trainer does it."""
+    """`if training_args.gradient_checkpointing:` around other things: the command line asks, the Trainer does it."""
     flag = re.compile(r"\bif\s+(?:\w+\.)*(?:gradient|activation)_checkpointing\b[^\n]*:")
     off = re.compile(r"\.(?:gradient|activation)_checkpointing\s*=\s*False")
     trainers = hf_trainers(script)

@@ -89,7 +89,7 @@ def _of_call(script: Script, call: Call, element: int | None, target: str, seen:
         yield from _origins(script, At(inner, call.scope, call.place), None, target, seen)
         return
     functions = [
-        at
+        At(at.node, at.scope, at.place)
         for at in definitions(script.source, call.node.func, call.scope, call.place)
         if isinstance(at.node, cst.FunctionDef)
     ]
@@ -115,9 +115,8 @@ def _held(call: Call) -> cst.BaseExpression | None:
 
 
 def _returned(
-    script: Script, function: At[cst.CSTNode], element: int | None, target: str, seen: set[int]
+    script: Script, function: At[cst.FunctionDef], element: int | None, target: str, seen: set[int]
 ) -> Iterator[Model | None]:
-    assert isinstance(function.node, cst.FunctionDef)
     if id(function.node) in seen:
         return
     seen.add(id(function.node))

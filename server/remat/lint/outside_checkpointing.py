@@ -1,4 +1,4 @@
-"""Where a file wraps the layers of a Hugging Face decoder in checkpoints of its own, which the model knows nothing of."""
+"""Where a file wraps the layers of a Hugging Face decoder in checkpoints of its own, unknown to the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REENTRANT = re.compile(r"\bCheckpointImpl\.REENTRANT\b|use_reentrant\s*=\s*True
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """`call`: what wraps. `reentrant`: whether the file names that variant, which then gives wrong gradients silently."""
+    """`call`: what wraps. `reentrant`: whether the file names that variant, which gives wrong gradients silently."""
 
     call: Call
     models: tuple[Model, ...]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WORTH = re.compile(
     r"\buse_cache\b|from_pretrained|from_config|Trainer\b|TrainingArguments|\.backward\(|training_step"
     r"|For(?:CausalLM|Cond)|LMHeadModel|get_peft_model|quantization_config|load_in_[48]bit"
-    r"|model\w*[ \t]*(?:,[^\n=(]*)?=[ \t\w]|model\("
+    r"|model\w*[ \t]*(?:,[^\n=(]*)?=[ \t\w]|model\(|\(\s*(?:\w+\s*=\s*)?\w*model\s*[,)]"
 )
 _INDEX: WeakKeyDictionary[Parsed, _Index] = WeakKeyDictionary()
 

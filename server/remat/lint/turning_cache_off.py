@@ -1,4 +1,4 @@
-"""The edits that turn the KV cache off: in the one training call in sight, else by a write to the model's configuration."""
+"""The edits that turn the KV cache off: in the one training call in sight, else by a write to the configuration."""
 
 from __future__ import annotations
 

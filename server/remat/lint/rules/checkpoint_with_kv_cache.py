@@ -6,7 +6,7 @@ Where the model's own checkpointing is on (`gradient_checkpointing_enable`, PEFT
 per run, "`use_cache=True` is incompatible with gradient checkpointing". Neither memory nor gradients are lost: such a
 finding is information. The Trainer sets `use_cache=False` itself from transformers 5 on.
 
-Where the layers are checkpointed from outside (`apply_activation_checkpointing`, `checkpoint_wrapper`, FSDP's activation
+Where the layers are checkpointed from outside (`apply_activation_checkpointing`, `checkpoint_wrapper`, FSDP's own
 checkpointing, `layer.forward = partial(checkpoint, …)`), the model does not know of it and the recomputation writes the
 cache a second time. The reentrant variant then gives wrong gradients without an error; the other one raises a
 CheckpointError, or a RuntimeError about sizes with a padding mask. It is a warning for every version of transformers
@@ -23,10 +23,11 @@ where no model is quantized (it enables nothing then). `generation_config.use_ca
 under `no_grad` do not count: training does not look there.
 
 ## Fix safety
-In a training loop the fix passes `use_cache=False` to the one forward call in sight, which works for every version. It is
-safe, except for models with remote code, whose forward may not take the argument, and where the file reads the cache.
-Elsewhere the fix writes `config.use_cache = False`, where that is known to work. `save_pretrained` writes this to
-config.json, so it is offered for review. There is no fix through a call with `**`, which may hold the argument already.
+In a training loop the fix passes `use_cache=False` to the one forward call in sight, which works for every version. It
+is safe, except for models with remote code, whose forward may not take the argument, and where the file reads the
+cache. Elsewhere the fix writes `config.use_cache = False`, where that is known to work. `save_pretrained` writes this
+to config.json, so it is offered for review. There is no fix through a call with `**`: it may hold the argument
+already.
 
 ## References
 - https://huggingface.co/docs/transformers/main/en/grad_checkpointing
@@ -34,7 +35,6 @@ config.json, so it is offered for review. There is no fix through a call with `*
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ import libcst as cst
 
 from remat.finding import Finding, Fix, Severity
 from remat.lint.cache_off_elsewhere import turned_off_elsewhere
-from remat.lint.cache_settings import CacheSetting, Said, Where, cache_settings, guarded_by_flag
+from remat.lint.cache_settings import CacheSetting, Said, Where, cache_settings, deciding_flag, guarding_flag
 from remat.lint.cache_wording import dropped, taken_care_of, whatever_the_flag, without_effect, written_twice
 from remat.lint.decoder_checkpointing import (
     KBIT,
@@ -71,11 +71,8 @@ if TYPE_CHECKING:
     from remat.lint.source import Call, Source
     from remat.lint.training_script import Script
 
-_ENABLES = re.compile(
-    r"checkpointing_enable\s*\(|prepare_model_for_\w+|(?:gradient|activation)_checkpointing\b"
-    r"|checkpoint_wrapper|\.forward\s*="
-)
-_TRAINS = re.compile(r"Trainer\b|\.backward\(|def training_step\(")
+_ENABLES = ("checkpointing_enable", "_checkpointing", "prepare_model_for_", "checkpoint_wrapper", ".forward =")
+_TRAINS = ("Trainer", ".backward(", "def training_step(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +93,7 @@ class _File:
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
-    text = source.text
-    if not (source.complete and _ENABLES.search(text) and _TRAINS.search(text) and may_build_decoder(text)):
+    if not (source.complete and worth_a_look(source.text)):
         return
     script = read_script(source)
     by = trained(script) if script.whole else Trained.ELSEWHERE
@@ -110,6 +106,11 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
         yield from _inside(file, inside)
     else:
         yield from filter(None, (_outside(file, use) for use in outside_checkpointings(script)))
+
+
+def worth_a_look(text: str) -> bool:
+    """Whether a text can hold all that a finding needs: checkpointing, training and a decoder."""
+    return any(w in text for w in _ENABLES) and any(w in text for w in _TRAINS) and may_build_decoder(text)
 
 
 def _inside(file: _File, inside: list[Enabling]) -> Iterator[Finding]:
@@ -126,7 +127,7 @@ def _judged(file: _File, enabling: Enabling) -> Finding | None:
     models, versions = enabling.models, file.context.versions
     off = [s for s in file.settings if s.said is not Said.ON]
     dead = [s for s in off if _is_dead(file, s, models)]
-    whatever = bool(off) and all(s.said is Said.BY_FLAG for s in off) and _ignores_flag(enabling)
+    whatever = bool(off) and _ignores_flag(enabling) and all(deciding_flag(s) is not None for s in off)
     if off and len(dead) == len(off):
         fix = where_it_lives(file.source, dead, models, versions)
         return _found(
@@ -183,7 +184,7 @@ def _is_dead(file: _File, setting: CacheSetting, models: tuple[Model, ...]) -> b
 
 def _ignores_flag(enabling: Enabling) -> bool:
     """PEFT's preparation by its own default, whatever the flag of the script says."""
-    if enabling.how is not How.KBIT or guarded_by_flag(enabling.call.place, enabling.call.node):
+    if enabling.how is not How.KBIT or guarding_flag(enabling.call.place, enabling.call.node):
         return False
     asked = checkpointing_asked(enabling.call)
     return asked is None or is_literal(asked.value, "True")
@@ -203,7 +204,7 @@ def _fix(
     if len(trainers) == 1:
         return on_the_config(file.source, trainers[0], model, models, versions, before=True)
     built = models[0].call
-    name = assigned_name(built) if len(models) == 1 and not trainers else None
+    name = assigned_name(file.script, built) if len(models) == 1 and not trainers else None
     return on_the_config(file.source, built, name, models, versions, before=False)
 
 
@@ -495,7 +496,7 @@ RULE = Rule(
         Option(
             "report",
             ("default", "harm", "always"),
-            "`harm`: wrong gradients, errors and settings without effect only; `always`: also where the Trainer takes care",
+            "`harm`: wrong gradients, errors, settings without effect; `always`: also where the Trainer takes care",
         ),
     ),
     examples=EXAMPLES,
