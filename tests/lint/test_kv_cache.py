@@ -172,6 +172,21 @@ def test_a_file_without_a_training_loop_or_trainer_is_left_alone() -> None:
     assert check(text, "transformers=4.57.6") == []
 
 
+def test_a_forward_call_in_a_function_that_trains_nothing_is_left_alone() -> None:
+    text = """
+from transformers import AutoModelForCausalLM
+
+def test_forward():
+    model = AutoModelForCausalLM.from_pretrained(name)
+    model.gradient_checkpointing_enable()
+    _ = model(ids)
+
+def test_other(net):
+    net(ids).sum().backward()
+"""
+    assert check(text) == []
+
+
 def test_trl_trainers_pass_use_cache_themselves() -> None:
     text = TRAINER.format("").replace("\nTrainer(", "\nSFTTrainer(") + "\nfrom trl import SFTTrainer\n"
     assert check(text, "transformers=4.57.6") == []

@@ -12,7 +12,7 @@ import libcst as cst
 from remat.lint.cache_settings import without_gradients
 from remat.lint.hugging_face import CLASSIFIER, Kind, kind_of
 from remat.lint.model_origins import Model, all_models, models_of
-from remat.lint.syntax import dotted, is_literal, string_value
+from remat.lint.syntax import dotted, is_literal, string_value, walk_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,9 +226,18 @@ def training_calls(script: Script, model: str | None, models: tuple[Model, ...])
         if key not in known:
             held = models_of(script, call.node.func, call.scope, call.place) or []
             known[key] = not wanted.isdisjoint(id(m.call.node) for m in held)
-        if known[key] and not without_gradients(call.place, call.node):
+        if known[key] and _leads_to_gradients(script, call) and not without_gradients(call.place, call.node):
             found.append(call)
     return found
+
+
+def _leads_to_gradients(script: Script, call: Call) -> bool:
+    """Whether the function around a forward call runs backward, or hands on what may be a loss."""
+    function = call.scope.node if call.scope else None
+    if any((c.scope.node if c.scope else None) is function for c in script.named("backward")):
+        return True
+    inside = walk_here(function.body) if isinstance(function, cst.FunctionDef) else ()
+    return any(isinstance(node, cst.Return) and node.value is not None for node in inside)
 
 
 def only_decoders(script: Script) -> tuple[Model, ...]:
