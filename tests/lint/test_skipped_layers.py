@@ -450,6 +450,30 @@ def test_a_check_fn_that_names_every_block_or_decides_otherwise_is_left_alone(co
     assert skipped(CHECK_FN + code) == []
 
 
+def test_a_list_built_before_it_becomes_a_module_list_is_followed() -> None:
+    listed = "self.decoder_blocks = nn.ModuleList([Block() for _ in range(9)])"
+    built = "blocks = []\n        for _ in range(9):\n            blocks.append(Block())\n        "
+    code = forward(CHECKPOINTED + "for block in self.decoder_blocks:\n    x = block(x)")
+    assert listed in code
+    code = code.replace(listed, built + "self.decoder_blocks = nn.ModuleList(blocks)")
+    assert lines(code) == ["for block in self.decoder_blocks"]
+
+
+def test_a_class_that_another_one_checkpoints_as_a_whole_is_left_alone() -> None:
+    around = """
+class Around(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Model(8)
+
+    def forward(self, x):
+        return {run}
+"""
+    assert lines(FLAGGED + around.format(run="self.part(x)")) == ["for layer in self.layers"]
+    assert skipped(FLAGGED + around.format(run="checkpoint(self.part, x)")) == []
+    assert skipped(FLAGGED + around.format(run="self._gradient_checkpointing_func(self.part, x)")) == []
+
+
 def test_torch_layers_count_as_blocks_and_linear_layers_do_not() -> None:
     def code(plain: str) -> str:
         return (

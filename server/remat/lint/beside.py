@@ -6,11 +6,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from remat.lint.classes import ABOUT_CHECKPOINTING, ancestry
+from remat.lint.classes import ancestry
 from remat.lint.stacks import SELF_CHECKPOINTING, Stack, comparable, exclusive, handed_over, stacks
-from remat.lint.syntax import dotted, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,8 +47,8 @@ def skipped_beside(source: Source, known: Mapping[str, Klass], sites: Sites) -> 
             against = [w for w in wrapped if not exclusive(stack.loop, w.loop)]
             if stack.runs_plainly and not handed_over(stack.layers, loops(host), source, host, sites):
                 yield from _first(stack, against)
-        for model, other in _parts_beside(host, known) if wrapped else ():
-            if not any(s.checkpointed for s in loops(other)) and not _wrapped_in(source, model, other.name, sites):
+        for other in _parts_beside(host, known) if wrapped else ():
+            if not any(s.checkpointed for s in loops(other)):
                 for stack in loops(other):
                     yield from _first(stack, wrapped)
 
@@ -71,30 +68,12 @@ def _may_hold_checkpointed_loop(klass: Klass, known: Mapping[str, Klass], sites:
     return any(b.endswith(SELF_CHECKPOINTING) for k in held for a in ancestry(k, known) for b in a.bases)
 
 
-def _parts_beside(host: Klass, known: Mapping[str, Klass]) -> Iterator[tuple[Klass, Klass]]:
-    """The models of the file that have `host` as a part, each with another part that never speaks of checkpointing."""
+def _parts_beside(host: Klass, known: Mapping[str, Klass]) -> Iterator[Klass]:
+    """The classes that a model of the file has as parts beside `host`, and that never speak of checkpointing."""
     for model in known.values():
         made = model.made
         if host.name in made:
             for part in (known[n] for n in sorted(made & known.keys() - {host.name})):
                 apart = part.name not in host.made and host.name not in part.made
                 if apart and not part.speaks_of_checkpointing and _has_layer_loop(part.text):
-                    yield model, part
-
-
-def _wrapped_in(source: Source, model: Klass, part: str, sites: Sites) -> bool:
-    """Whether `model` checkpoints its part as a whole."""
-    if not model.speaks_of_checkpointing and not sites.in_text(model.text):
-        return False
-    held: set[str] = set()
-    given: set[str] = set()
-    for place in model.places(source):
-        for node, _ in place.parsed.nodes.get(cst.Assign, ()):
-            if isinstance(node, cst.Assign) and any(
-                isinstance(n, cst.Name) and n.value == part for n in walk(node.value)
-            ):
-                held.update(".".join(dotted(t.target)) for t in node.targets)
-        for node, _ in place.parsed.nodes.get(cst.Call, ()):
-            if isinstance(node, cst.Call) and (sites(node) or ABOUT_CHECKPOINTING.search(".".join(dotted(node.func)))):
-                given.update(".".join(dotted(n)) for a in node.args for n in walk(a))
-    return bool(held & given)
+                    yield part

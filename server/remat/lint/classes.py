@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from remat.lint.source import Part, Place, Source
 
 ABOUT_CHECKPOINTING = re.compile(r"(?i)checkpoint|ckpt|with_cp\b|\bremat|(?<![a-z])recompute")
+_CHECKPOINTS = re.compile(
+    r"(?<!def )\b(?!\w*(?:load|save|resume|restore|from))(?:\w*checkpoint|\w*ckpt|_gradient_checkpointing_func)\("
+)
 _HEAD = re.compile(r"(?m)^class[ \t]+(\w+)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?[ \t]*:")
 _CONSTRUCTED = re.compile(r"\b([A-Z]\w*)\(")
 _PLAIN_BASE = re.compile(r"(?:(?:torch\.)?nn\.)?Module$|object$|ABC$|(?:abc\.)ABC$")
@@ -39,6 +42,10 @@ class Klass:
     @property
     def speaks_of_checkpointing(self) -> bool:
         return _speaks_of_checkpointing(self.text)
+
+    @property
+    def checkpoints_something(self) -> bool:
+        return self.speaks_of_checkpointing and _CHECKPOINTS.search(self.text) is not None
 
     def places(self, source: Source) -> list[Place]:
         """Its pieces, parsed now if they were not before."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.classes import ABOUT_CHECKPOINTING, ancestry, may_checkpoint
+from remat.lint.definitions import definitions
 from remat.lint.loops import layer_loops
 from remat.lint.modules import elements
 from remat.lint.syntax import dotted, walk
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from remat.lint.classes import Klass
     from remat.lint.loops import LayerLoop
     from remat.lint.sites import Sites
-    from remat.lint.source import Source
+    from remat.lint.source import At, Source
 
 SELF_CHECKPOINTING = "GradientCheckpointingLayer"  # transformers >= 4.53: such a layer checkpoints its own call
 _ATTENTION = re.compile(r"(?i)attention|attn|mamba|mixer|ssm\b|retention|rwkv|hyena")
@@ -53,8 +54,19 @@ class Stack:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The classes of what the list holds, as written; empty where that is not seen."""
-        made = elements(self.source, self.loop.container, self.loop.scope, self.loop.place)
+        loop = self.loop
+        made = elements(self.source, loop.container, loop.scope, loop.place) or self._from_a_list_built_before()
         return tuple(sorted({".".join(dotted(m.node.func)) for m in made}))
+
+    def _from_a_list_built_before(self) -> list[At[cst.Call]]:
+        """What `layers` holds in `self.layers = nn.ModuleList(layers)`."""
+        made: list[At[cst.Call]] = []
+        for value in definitions(self.source, self.loop.container, self.loop.scope, self.loop.place):
+            args = value.node.args if isinstance(value.node, cst.Call) else ()
+            if len(args) != 1 or not isinstance(args[0].value, cst.Name) or args[0].star:
+                return []
+            made += elements(self.source, args[0].value, value.scope, value.place)
+        return made
 
     @cached_property
     def held(self) -> tuple[Klass, ...]:
@@ -80,10 +92,14 @@ class Stack:
 
     @cached_property
     def bare(self) -> bool:
-        """Whether it runs plainly, no layer could checkpoint by itself, and none is a stage with layers of its own."""
+        """Whether it runs plainly, no layer could checkpoint by itself or is a stage with layers of its own.
+
+        Nor may a class that has the owner as a part checkpoint: it could checkpoint the owner as a whole.
+        """
         if not self.runs_plainly or not self.names or any("ModuleList(" in k.text for k in self.held):
             return False
-        return not any(may_checkpoint(k, self.known) for k in self.held)
+        whole = any(k.checkpoints_something for k in self.known.values() if self.owner.name in k.made)
+        return not whole and not any(may_checkpoint(k, self.known) for k in self.held)
 
 
 def stacks(source: Source, owner: Klass, known: Mapping[str, Klass], sites: Sites) -> list[Stack]:
