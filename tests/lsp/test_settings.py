@@ -1,5 +1,7 @@
 """Settings, versions and neighbouring files: what holds for a file, and that changes are seen."""
 
+import asyncio
+
 from lsprotocol import types
 
 RULE = "checkpoint-without-use-reentrant"
@@ -72,6 +74,25 @@ async def test_a_file_event_that_changes_nothing_publishes_nothing(connect, tmp_
         editor.replace("b.py", "z =", "y =")
         await editor.findings("b.py")
         assert [p.uri for p in editor.published[count:]] == [editor.uri("b.py")] * 2
+
+
+async def test_files_that_change_without_end_hold_nothing_up(connect, tmp_path):
+    async with connect(tmp_path, pull=False) as editor:
+        editor.open("a.py", TEXT)
+        editor.open("b.py", TEXT)
+        await editor.findings("b.py")
+
+        async def log_metrics():
+            while True:
+                changed(editor, "metrics.json")
+                await asyncio.sleep(0.01)
+
+        training = asyncio.create_task(log_metrics())
+        editor.replace("a.py", "y =", "z =")
+        assert len(await editor.findings("a.py")) == 1
+        (tmp_path / "pyproject.toml").write_text(IGNORE)
+        await editor.findings_become("b.py", none)
+        training.cancel()
 
 
 async def test_a_changed_pyproject_is_seen_at_the_next_keystroke_where_they_are_not(connect, tmp_path):

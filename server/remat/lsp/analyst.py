@@ -47,13 +47,14 @@ class Analyst:
     def __init__(self, complain: Callable[[str], None], tell: Callable[[str, Problems], None]) -> None:
         self._complain, self._tell = complain, tell
         self._contexts: Contexts | None = None
+        self._outdated = False
         self.options: Options
         self.roots: tuple[str, ...] = ()
         self.watched = False
 
     def renew(self) -> None:
-        if self._contexts is not None:
-            self._contexts.renew()
+        """Let the next answer read the surroundings anew."""
+        self._outdated = True
 
     def answer(self, question: Question, is_current: Callable[[], bool]) -> Outcome | None:
         """None where the question is no longer of interest. The outcome before is given back where nothing differs."""
@@ -75,6 +76,9 @@ class Analyst:
             from remat.lsp.contexts import Contexts
 
             self._contexts = Contexts(self._complain, self._tell)
+        if self._outdated:
+            self._outdated = False
+            self._contexts.renew()
         path, root = question.path, self._root(question.path)
         if not question.uri.startswith("file:"):
             if not root:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from remat.environment import Environment, find_environment, layered
 from remat.files import DEFAULT_EXCLUDES, compile_patterns
+from remat.lint.project import Project
 from remat.lint.rule import Context
 from remat.pyproject import Pyproject, Pyprojects, load
 from remat.scan import OPTIONS
@@ -73,7 +74,9 @@ class Contexts:
             return None
         environment = self._environment(folder, options.interpreter_for(path))
         versions = layered(settings.versions, environment.versions)
-        return Context(versions, settings, self._surroundings.of(path, text))
+        around = self._surroundings.of(path, text).summaries
+        telling = tuple(summary for summary in around if summary.facts)  # a new metrics.json makes no other context
+        return Context(versions, settings, Project(telling))
 
     def _settings_of(self, pyproject: Pyproject) -> Settings:
         if pyproject.path not in self._settings:

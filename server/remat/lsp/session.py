@@ -36,6 +36,7 @@ class Result:
 class _Known:
     result: Result | None = None  # None: the present version is not analysed yet
     outcome: Outcome | None = None  # the last one, of whichever version
+    scheduled: bool = False  # an analysis is to come
     waiting: list[asyncio.Future[Result | None]] = field(default_factory=list)
 
 
@@ -46,6 +47,7 @@ class _Answer:
     document: Document
     version: int | None
     text: str
+    surroundings: int
     outcome: Outcome | Exception
     edited: bool
 
@@ -67,6 +69,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._known: dict[str, _Known] = {}
         self._count = 0
+        self._surroundings = 0  # counts their changes
         self._worker = Worker(lambda error: self.from_thread(lambda: unexpected(error, "analysing")))
 
     def from_thread(self, call: Callable[[], None]) -> None:
@@ -96,10 +99,11 @@ class Session:
 
     def surroundings_changed(self) -> None:
         """Settings, files or the environment may differ: read them again, and analyse all where they do."""
-        self._worker.submit("", lambda _: self._analyst.renew(), PAUSE_FOR_FILES)
-        for uri in self._known:
+        self._surroundings += 1
+        self._analyst.renew()
+        for uri, known in self._known.items():
             document = self._find(uri)
-            if document is not None:
+            if document is not None and not known.scheduled:  # else files that change without end would hold it up
                 self._analyse(document, pause=PAUSE_FOR_FILES, edited=False)
 
     async def result(self, document: Document) -> Result | None:
@@ -118,16 +122,18 @@ class Session:
 
     def _analyse(self, document: Document, *, pause: float, edited: bool) -> None:
         known, version, text = self._known[document.uri], document.version, document.source
+        known.scheduled = True
 
         def ask(is_current: IsCurrent) -> None:
             outcome: Outcome | Exception | None
+            surroundings = self._surroundings
             try:
                 question = Question(document.uri, document.path, text, known.outcome)
                 outcome = self._analyst.answer(question, is_current)
             except Exception as error:  # noqa: BLE001 - who waits for the answer must get one
                 outcome = error
             if outcome is not None:
-                self.from_thread(partial(self._take, _Answer(document, version, text, outcome, edited)))
+                self.from_thread(partial(self._take, _Answer(document, version, text, surroundings, outcome, edited)))
 
         self._worker.submit(document.uri, ask, pause)
 
@@ -150,6 +156,9 @@ class Session:
             known.result = Result(document, findings, str(self._count))
             self._finished(known.result, answer.edited)
         _answer(known, known.result)
+        known.scheduled = False
+        if answer.surroundings != self._surroundings:  # they changed after the analyst had looked
+            self._analyse(document, pause=PAUSE_FOR_FILES, edited=False)
 
 
 def _answer(known: _Known, result: Result | None) -> None:
