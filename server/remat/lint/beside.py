@@ -10,13 +10,14 @@ from remat.lint.classes import ancestry
 from remat.lint.stacks import SELF_CHECKPOINTING, Stack, comparable, exclusive, handed_over, stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from remat.lint.classes import Klass
     from remat.lint.sites import Sites
     from remat.lint.source import Source
 
 _LAYER_LOOP = re.compile(r"\bfor\b[^\n]*\bin\b[^\n]*\bself\.|\bfor\b[^\n]*\bin\s+range\(")
+_KEPT = re.compile(r"\bself\.(\w+)[ \t]*(?::[^=\n]+)?=[ \t]*\(?\s*(\w+)\(")
 _HELD = re.compile(r"(?:ModuleList|append)\(\s*[\[(]?\s*(\w+)\(")
 
 
@@ -39,6 +40,7 @@ def skipped_beside(source: Source, known: Mapping[str, Klass], sites: Sites) -> 
             read[klass.name] = list(stacks(source, klass, known, sites)) if _has_layer_loop(klass.text) else []
         return read[klass.name]
 
+    models = _models_of(known)
     for host in known.values():
         if not _may_hold_checkpointed_loop(host, known, sites):
             continue
@@ -71,9 +73,19 @@ def _may_hold_checkpointed_loop(klass: Klass, known: Mapping[str, Klass], sites:
 def _parts_beside(host: Klass, known: Mapping[str, Klass]) -> Iterator[Klass]:
     """The classes that a model of the file has as parts beside `host`, and that never speak of checkpointing."""
     for model in known.values():
-        made = model.made
-        if host.name in made:
-            for part in (known[n] for n in sorted(made & known.keys() - {host.name})):
-                apart = part.name not in host.made and host.name not in part.made
+        kept = _kept(model.text)
+        if host.name in kept:
+            for part in (known[n] for n in kept if n in known and n != host.name):
+                both = kept[part.name] | kept[host.name]  # under one name they are alternatives
+                apart = len(both) > 1 and part.name not in host.made and host.name not in part.made
                 if apart and not part.speaks_of_checkpointing and _has_layer_loop(part.text):
                     yield part
+
+
+@lru_cache(1024)
+def _kept(text: str) -> dict[str, frozenset[str]]:
+    """The classes whose instances a class keeps, with the attributes it keeps them under."""
+    found: dict[str, frozenset[str]] = {}
+    for attribute, name in _KEPT.findall(text):
+        found[name] = found.get(name, frozenset()) | {attribute}
+    return found
