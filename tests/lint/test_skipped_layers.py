@@ -206,6 +206,13 @@ def test_a_part_of_the_model_that_never_checkpoints_is_found_beside_one_that_doe
     assert found[0].fix is None
 
 
+def test_parts_that_are_alternatives_do_not_run_beside_each_other() -> None:
+    code = two_parts("nn.Module", "nn.Module", "checkpoint(layer, x)")
+    code = code.replace("self.encoder = Encoder(width)", "self.part = Encoder(width)")
+    assert len(skipped(code)) == 1
+    assert skipped(code.replace("self.decoder = Decoder(width)", "self.part = Decoder(width)")) == []
+
+
 def test_a_part_whose_layers_checkpoint_themselves_is_left_alone() -> None:
     assert skipped(two_parts("GradientCheckpointingLayer", "GradientCheckpointingLayer", "layer(x)")) == []
     assert skipped(two_parts("ImportedLayer", "nn.Module", "checkpoint(layer, x)")) == []

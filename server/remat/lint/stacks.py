@@ -65,7 +65,9 @@ class Stack:
             args = value.node.args if isinstance(value.node, cst.Call) else ()
             if len(args) != 1 or not isinstance(args[0].value, cst.Name) or args[0].star:
                 return []
-            made += elements(self.source, args[0].value, value.scope, value.place)
+            assigned = value.place.parsed.nodes.get(cst.Assign, ())
+            scope = next((s for n, s in assigned if isinstance(n, cst.Assign) and n.value is value.node), None)
+            made += elements(self.source, args[0].value, scope, value.place)
         return made
 
     @cached_property
