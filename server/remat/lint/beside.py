@@ -49,7 +49,7 @@ def skipped_beside(source: Source, known: Mapping[str, Klass], sites: Sites) -> 
             against = [w for w in wrapped if not exclusive(stack.loop, w.loop)]
             if stack.runs_plainly and not handed_over(stack.layers, loops(host), source, host, sites):
                 yield from _first(stack, against)
-        for other in _parts_beside(host, known) if wrapped else ():
+        for other in _parts_beside(host, models.get(host.name, ()), known) if wrapped else ():
             if not any(s.checkpointed for s in loops(other)):
                 for stack in loops(other):
                     yield from _first(stack, wrapped)
@@ -70,16 +70,24 @@ def _may_hold_checkpointed_loop(klass: Klass, known: Mapping[str, Klass], sites:
     return any(b.endswith(SELF_CHECKPOINTING) for k in held for a in ancestry(k, known) for b in a.bases)
 
 
-def _parts_beside(host: Klass, known: Mapping[str, Klass]) -> Iterator[Klass]:
-    """The classes that a model of the file has as parts beside `host`, and that never speak of checkpointing."""
+def _models_of(known: Mapping[str, Klass]) -> dict[str, list[Klass]]:
+    """Class name to the classes of the file that keep an instance of it."""
+    found: dict[str, list[Klass]] = {}
     for model in known.values():
+        for name in _kept(model.text):
+            found.setdefault(name, []).append(model)
+    return found
+
+
+def _parts_beside(host: Klass, models: Iterable[Klass], known: Mapping[str, Klass]) -> Iterator[Klass]:
+    """The classes that a model of the file has as parts beside `host`, and that never speak of checkpointing."""
+    for model in models:
         kept = _kept(model.text)
-        if host.name in kept:
-            for part in (known[n] for n in kept if n in known and n != host.name):
-                both = kept[part.name] | kept[host.name]  # under one name they are alternatives
-                apart = len(both) > 1 and part.name not in host.made and host.name not in part.made
-                if apart and not part.speaks_of_checkpointing and _has_layer_loop(part.text):
-                    yield part
+        for part in (known[n] for n in kept if n in known and n != host.name):
+            both = kept[part.name] | kept[host.name]  # under one name they are alternatives
+            apart = len(both) > 1 and part.name not in host.made and host.name not in part.made
+            if apart and not part.speaks_of_checkpointing and _has_layer_loop(part.text):
+                yield part
 
 
 @lru_cache(1024)
