@@ -212,6 +212,16 @@ def test_the_trainer_is_judged_by_its_version(versions: str, report: str, found:
     assert len(check(TRAINER.format(""), versions, report)) == found
 
 
+def test_the_new_trainers_write_does_not_help_a_class_that_never_reads_it() -> None:
+    text = TRAINER.format("").replace("AutoModelForCausalLM", "T5ForConditionalGeneration")
+    (finding,) = check(text, "transformers=5.24.0")
+    assert finding.severity is Severity.INFO
+    assert finding.fix is not None
+    assert "\nmodel.decoder.config.use_cache = False\nTrainer(" in finding.fix.apply(text)
+    text = text.replace("gradient_checkpointing=True", 'fsdp_config={"activation_checkpointing": True}')
+    assert [f.severity for f in check(text, "transformers=5.24.0")] == [Severity.WARNING]
+
+
 def test_a_flag_of_the_command_line_is_reported_at_the_trainer() -> None:
     text = """
 from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
@@ -364,7 +374,7 @@ def test_a_configuration_file_that_the_script_reads_may_turn_it_off() -> None:
 
 
 def test_an_imported_function_counts_only_where_it_is_given_the_model() -> None:
-    helper = "def quiet(model):\n    model.config.use_cache = False\n"
+    helper = "def quiet(model):\n    setattr(model.config, 'use_cache', False)\n"
     imported = "from helper import quiet\n"
     assert check(LOOP.format(imported + "quiet(model)"), helper__py=helper) == []
     assert len(check(LOOP.format(imported + "quiet(model.named_parameters())"), helper__py=helper)) == 1

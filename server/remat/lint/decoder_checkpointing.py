@@ -103,7 +103,7 @@ def _preparations(script: Script) -> Iterator[Enabling]:
 def checkpointing_asked(call: Call) -> cst.Arg | None:
     """PEFT's `use_gradient_checkpointing` argument; omitted means True."""
     named = call.keyword("use_gradient_checkpointing")
-    at = _KBIT_PLACE.get(dotted(call.node.func)[-1], 1)
+    at = _KBIT_PLACE.get((dotted(call.node.func) or [""])[-1], 1)
     return named or (call.positional[at] if len(call.positional) > at else None)
 
 
@@ -235,6 +235,8 @@ def _leads_to_gradients(script: Script, call: Call) -> bool:
     """Whether the function around a forward call runs backward, or hands on what may be a loss."""
     function = call.scope.node if call.scope else None
     if any((c.scope.node if c.scope else None) is function for c in script.named("backward")):
+        return True
+    if isinstance(function, cst.Lambda):
         return True
     inside = walk_here(function.body) if isinstance(function, cst.FunctionDef) else ()
     return any(isinstance(node, cst.Return) and node.value is not None for node in inside)

@@ -43,11 +43,11 @@ _WITHOUT_CACHE = (
     "RobertaForCausalLM RobertaPreLayerNormForCausalLM RoCBertForCausalLM RoFormerForCausalLM XLMRobertaForCausalLM "
     "XLMRobertaXLForCausalLM XmodForCausalLM QDQBertLMHeadModel MptForCausalLM OpenAIGPTLMHeadModel XLNetLMHeadModel "
     "CTRLLMHeadModel TransfoXLLMHeadModel RwkvForCausalLM MambaForCausalLM Mamba2ForCausalLM FalconMambaForCausalLM "
-    "RecurrentGemmaForCausalLM xLSTMForCausalLM BltForCausalLM InklingForCausalLM"
+    "RecurrentGemmaForCausalLM xLSTMForCausalLM BltForCausalLM InklingForCausalLM GitForCausalLM"
 )
 # These turn the cache off themselves as soon as they are given labels.
 _OFF_WITH_LABELS = (
-    "Bart MBart Pegasus PegasusX LED Blenderbot BlenderbotSmall BigBirdPegasus PLBart Mvp M2M100 NllbMoe Florence2"
+    "Bart MBart Pegasus PegasusX LED Blenderbot BlenderbotSmall BigBirdPegasus Mvp Florence2 Kosmos2 Kosmos2_5"
 )
 _NOT_DECODERS = frozenset(
     [*_WITHOUT_CACHE.split(), *(f"{name}ForConditionalGeneration" for name in _OFF_WITH_LABELS.split())]
@@ -74,6 +74,10 @@ _DEAD_CONFIG = {
     "Qwen2_5_VL": _MULTIMODAL_5,
     "Qwen3VL": _MULTIMODAL_5,
     "Glm4v": _MULTIMODAL_5,
+}
+_LIVING_CONFIG = {  # and those for which it does turn the cache off
+    "4.57": "Idefics3 SmolVLM Qwen2VL Qwen2_5_VL Qwen3VL T5 MT5 UMT5 LongT5 SwitchTransformers Whisper PLBart M2M100",
+    "5.24": "Idefics2 Idefics3 SmolVLM LlavaNext LlavaOnevision VideoLlava Mistral3 LongT5 Whisper PLBart M2M100",
 }
 _DEAD_SEQ2SEQ = frozenset({"T5", "MT5", "UMT5", "SwitchTransformers"})  # on 5.24; the write works on 4.57.6 and 5.0.0
 
@@ -106,9 +110,7 @@ def takes_use_cache(classes: Iterable[str], *, remote_code: bool) -> bool:
 
 def living_config(cls: str, versions: Versions) -> str | None:
     """Where `use_cache` must be written on a model for which `config.use_cache` is dead; None where that works."""
-    version = versions.get("transformers")
-    minor = f"{version.major}.{version.minor}" if version else ""
-    family = cls.removesuffix("ForConditionalGeneration")
+    minor, family = _minor(versions), cls.removesuffix("ForConditionalGeneration")
     if family == cls:
         return None
     if minor in _DEAD_CONFIG.get(family, ()):
@@ -118,17 +120,17 @@ def living_config(cls: str, versions: Versions) -> str | None:
 
 def config_write_works(classes: Iterable[str], versions: Versions) -> bool:
     """Whether writing `model.config.use_cache` is known to turn the cache off for all of these classes."""
+    return all(_write_works(cls, versions) for cls in classes)
+
+
+def _write_works(cls: str, versions: Versions) -> bool:
+    if cls == "AutoModelForSeq2SeqLM":  # T5 reads it up to 5.0.0
+        return versions.at_least("transformers", "5.1") is False
+    if cls.endswith("ForConditionalGeneration"):
+        return cls.removesuffix("ForConditionalGeneration") in _LIVING_CONFIG.get(_minor(versions), "").split()
+    return cls == CLASSIFIER or (cls.endswith(("ForCausalLM", "LMHeadModel")) and cls != "FuyuForCausalLM")
+
+
+def _minor(versions: Versions) -> str:
     version = versions.get("transformers")
-    unsure = {"AutoModelForSeq2SeqLM", "AutoModelForVision2Seq", "AutoModelForImageTextToText"}
-    before_5_1 = version is not None and (version.major < 5 or (version.major, version.minor) == (5, 0))
-    return all(
-        (before_5_1 if cls == "AutoModelForSeq2SeqLM" else cls not in unsure)
-        and (cls in _AUTO or not cls.endswith("ForConditionalGeneration") or family_works(cls, versions))
-        for cls in classes
-    )
-
-
-def family_works(cls: str, versions: Versions) -> bool:
-    family = cls.removesuffix("ForConditionalGeneration")
-    known = family in _DEAD_CONFIG or family in _DEAD_SEQ2SEQ or family == "Whisper"
-    return known and versions.get("transformers") is not None and living_config(cls, versions) is None
+    return f"{version.major}.{version.minor}" if version else ""

@@ -22,7 +22,7 @@ _PYTHON = {
     Fact.ZERO3: r"""["']stage["']\s*:\s*3\b|zero_stage\s*=\s*3\b""",
     Fact.PEFT: r"(?m)^\s*(?:from|import)\s+peft\b|\bget_peft_model\b",
     Fact.FSDP2: r"\bfully_shard\s*\(",
-    Fact.CACHE_OFF: r"""\buse_cache["']?\s*[=:]\s*(?:False|not\b)""",
+    Fact.CACHE_OFF: r"""\buse_cache["']?\]?\s*[=:,]\s*(?:False|not\b)""",
 }
 _CONFIG = {
     Fact.ZERO3: r"""["']?stage["']?\s*:\s*3\b|\bzero_stage\s*:\s*3\b|\bz(?:ero)?_?3[\w.-]*\.json\b""",

@@ -86,11 +86,6 @@ class _File:
     report: str
     trained: Trained
 
-    @property
-    def trainer_is_old(self) -> bool:
-        """Whether the Trainer is known not to write `config.use_cache = False` itself, as it does from version 5 on."""
-        return self.context.versions.at_least("transformers", "5") is False
-
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
     if not (source.complete and worth_a_look(source.text)):
@@ -133,8 +128,7 @@ def _judged(file: _File, enabling: Enabling) -> Finding | None:
         return _found(
             file, enabling.call, Severity.WARNING, without_effect(file.source, models, dead[0], versions), fix
         )
-    by_trainer = file.trained is Trained.BY_TRAINER
-    cared_for = by_trainer and not file.trainer_is_old
+    by_trainer, cared_for = file.trained is Trained.BY_TRAINER, _cared_for(file, models)
     if (off and not whatever) or file.report == "harm" or (cared_for and file.report != "always"):
         return None
     calls = [] if by_trainer else training_calls(file.script, enabling.model, models)
@@ -154,7 +148,7 @@ def _outside(file: _File, use: Outside) -> Finding | None:
     dead = [s for s in off if _is_dead(file, s, models)]
     by_trainer = file.trained is Trained.BY_TRAINER
     tuples = versions.at_least("transformers", "4.36") is False  # the cache was no object that layers write to
-    if tuples or len(dead) != len(off) or (by_trainer and not file.trainer_is_old):
+    if tuples or len(dead) != len(off) or _cared_for(file, models):
         return None
     calls = [] if by_trainer else training_calls(file.script, use.model, models)
     untrained = not by_trainer and not calls
@@ -166,6 +160,13 @@ def _outside(file: _File, use: Outside) -> Finding | None:
         return _found(file, use.call, Severity.WARNING, message, fix)
     message = f"{message}; {without_effect(file.source, models, dead[0], versions)}"
     return _found(file, use.call, Severity.WARNING, message, where_it_lives(file.source, dead, models, versions))
+
+
+def _cared_for(file: _File, models: tuple[Model, ...]) -> bool:
+    """Whether a Trainer may turn the cache off: from version 5 on it writes `model.config.use_cache = False` itself."""
+    if file.trained is not Trained.BY_TRAINER or file.context.versions.at_least("transformers", "5") is False:
+        return False
+    return any(living_config(m.cls, file.context.versions) is None for m in models)
 
 
 def _found(file: _File, call: Call, severity: Severity, message: str, fix: Fix | None) -> Finding | None:
