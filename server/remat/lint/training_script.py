@@ -64,15 +64,13 @@ class Script:
                     yield Call(node, scope, place, self.source.meanings(node.func, scope, place))
 
     def meaning(self, wanted: Callable[[str], bool]) -> Iterator[Call]:
-        """The calls with a dotted name that is wanted, each once."""
+        """The calls with a dotted name that is wanted, each once, in source order."""
         for place in self.places:
-            seen: set[int] = set()
-            for name, found in place.parsed.by_name(self.source.module, place.names).items():
-                if wanted(name):
-                    for node, scope, meant in found:
-                        if id(node) not in seen:
-                            seen.add(id(node))
-                            yield Call(node, scope, place, meant)
+            by_name = place.parsed.by_name(self.source.module, place.names)
+            found = {id(node): meant for name in by_name if wanted(name) for node, _, meant in by_name[name]}
+            for node, scope in place.parsed.nodes.get(cst.Call, ()) if found else ():
+                if isinstance(node, cst.Call) and id(node) in found:
+                    yield Call(node, scope, place, found[id(node)])
 
     def assigned(self, name: str) -> list[Assigned]:
         return [
