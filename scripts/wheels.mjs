@@ -12,9 +12,12 @@ export const PLATFORMS = {
   "linux-x64": ["manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_28_x86_64"],
   "linux-arm64": ["manylinux_2_17_aarch64", "manylinux2014_aarch64", "manylinux_2_28_aarch64"],
   "darwin-arm64": ["macosx_11_0_arm64", "macosx_12_0_arm64"],
-  "darwin-x64": ["macosx_10_12_x86_64", "macosx_10_13_x86_64", "macosx_11_0_x86_64"],
+  "darwin-x64": ["macosx_10_12_x86_64", "macosx_10_13_x86_64", "macosx_10_15_x86_64"],
   "win32-x64": ["win_amd64"],
 };
+
+/** libcst 1.9.0 has no wheels for Macs with Intel processors; this is the last that has. */
+const OLDER = { "darwin-x64": ["libcst==1.8.6"] };
 
 export const BUNDLED = join(ROOT, "scripts", "bundled.txt");
 
@@ -28,7 +31,7 @@ export async function bundleLibraries(target, folder) {
   rmSync(wheels, { recursive: true, force: true });
   mkdirSync(wheels, { recursive: true });
   await download(target, PYTHONS[0], pure, wheels);
-  for (const python of PYTHONS) await download(target, python, compiled, wheels);
+  for (const python of PYTHONS) await download(target, python, OLDER[target] ?? compiled, wheels);
   for (const wheel of readdirSync(wheels)) {
     await quietly(inVenv("python"), ["-m", "zipfile", "-e", join(wheels, wheel), folder]);
   }

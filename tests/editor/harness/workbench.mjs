@@ -4,6 +4,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 const SEEN_WITHIN = 30_000;
+const PATIENCE = 5_000;
 
 export class Workbench {
   constructor(page, screenshots) {
@@ -123,10 +124,19 @@ export class Workbench {
 
   /** Opens the quick fixes at the cursor and returns their titles. */
   async quickFixes() {
-    await this.page.keyboard.press("Control+.");
-    const menu = this.page.locator(".action-widget");
-    await menu.locator(".monaco-list-row.action").first().waitFor();
-    return menu.locator(".monaco-list-row.action").allInnerTexts();
+    const rows = this.page.locator(".action-widget .monaco-list-row.action");
+    // VS Code closes the menu again where the findings were renewed meanwhile; a user then presses once more.
+    await this.until("quick fixes", async () => {
+      await this.page.keyboard.press("Control+.");
+      return rows
+        .first()
+        .waitFor({ timeout: PATIENCE })
+        .then(
+          () => true,
+          () => false,
+        );
+    });
+    return rows.allInnerTexts();
   }
 
   async choose(title) {
