@@ -125,7 +125,7 @@ async def test_what_is_said_about_documents_that_are_not_open_is_ignored(editor)
     place = types.Range(types.Position(0, 0), types.Position(99, 99))
     context = types.CodeActionContext([])
     assert list(await client.text_document_code_action_async(types.CodeActionParams(which, place, context)) or []) == []
-    assert client.log_messages == []
+    assert not [m for m in client.log_messages if m.type is types.MessageType.Error]
 
 
 @pytest.mark.parametrize(

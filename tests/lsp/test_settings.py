@@ -1,6 +1,7 @@
 """Settings, versions and neighbouring files: what holds for a file, and that changes are seen."""
 
 import asyncio
+import re
 
 from lsprotocol import types
 
@@ -222,6 +223,17 @@ async def test_an_interpreter_that_does_not_exist_is_named_and_loses_nothing(con
         (message,) = editor.client.messages
         assert "/no/such/python does not exist" in message.message
         assert message.type is types.MessageType.Warning
+
+
+async def test_the_log_says_which_environment_is_believed_and_how_long_each_analysis_took(connect, tmp_path):
+    options = {"interpreter": environment(tmp_path / "env", torch="2.9.1"), "settings": {"logLevel": "debug"}}
+    async with connect(tmp_path, options=options) as editor:
+        editor.open("a.py", TEXT)
+        await editor.findings("a.py")
+        said = "\n".join(m.message for m in editor.client.log_messages)
+        assert re.search(r"remat [\d.]+ on Python [\d.]+; the editor is sent findings, columns are utf-16", said)
+        assert re.search(rf"versions are those of {tmp_path / 'env'}.*: torch 2.9.1", said)
+        assert re.search(r"a.py, version 1: 1 findings in \d+ ms", said)
 
 
 async def test_settings_that_make_no_sense_are_named_in_the_log_and_keep_their_values(connect, tmp_path):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Outcome:
     text: str
     context: Context | None
     analysis: Analysis | None
+    seconds: float
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -42,10 +44,10 @@ class Question:
 
 
 class Analyst:
-    """`complain` and `tell` are those of `Contexts`. `options`, `roots`, `watched` may be set at any time."""
+    """`say` and `tell` are those of `Contexts`. `options`, `roots`, `watched` may be set at any time."""
 
-    def __init__(self, complain: Callable[[str], None], tell: Callable[[str, Problems], None]) -> None:
-        self._complain, self._tell = complain, tell
+    def __init__(self, say: Callable[[str, str], None], tell: Callable[[str, Problems], None]) -> None:
+        self._say, self._tell = say, tell
         self._contexts: Contexts | None = None
         self._outdated = False
         self.options: Options
@@ -60,14 +62,15 @@ class Analyst:
         """None where the question is no longer of interest. The outcome before is given back where nothing differs."""
         from remat.lint.check import analyse
 
+        begun = time.perf_counter()
         context = self._context(question)
         before = question.before
         if before and before.text == question.text and before.context == context:
             return before
         if context is None:
-            return Outcome(question.text, None, None)
+            return Outcome(question.text, None, None, 0.0)
         analysis = analyse(question.text, context, before.analysis if before else None, is_current)
-        return Outcome(question.text, context, analysis) if analysis else None
+        return Outcome(question.text, context, analysis, time.perf_counter() - begun) if analysis else None
 
     def _context(self, question: Question) -> Context | None:
         from remat.lint.rule import Context
@@ -75,7 +78,7 @@ class Analyst:
         if self._contexts is None:
             from remat.lsp.contexts import Contexts
 
-            self._contexts = Contexts(self._complain, self._tell)
+            self._contexts = Contexts(self._say, self._tell)
         if self._outdated:
             self._outdated = False
             self._contexts.renew()

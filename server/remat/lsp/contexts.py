@@ -33,11 +33,11 @@ Problems = tuple[Problem, ...]
 
 
 class Contexts:
-    """`complain` gets what the user should hear once, `tell` the problems of a pyproject.toml where they changed."""
+    """`say` gets a level of the log and a sentence, once each; `tell` the problems of a pyproject.toml that changed."""
 
-    def __init__(self, complain: Callable[[str], None], tell: Callable[[str, Problems], None]) -> None:
-        self._complain, self._tell = complain, tell
-        self._complaints: set[str] = set()
+    def __init__(self, say: Callable[[str, str], None], tell: Callable[[str, Problems], None]) -> None:
+        self._say, self._tell = say, tell
+        self._said: set[str] = set()
         self._told: dict[str, Problems] = {}
         self._stamps: dict[str, tuple[int, int] | None] = {}
         self._environments: dict[tuple[str, str | None], Environment] = {}
@@ -104,17 +104,25 @@ class Contexts:
             except ValueError as error:
                 found = self._environments[key] = find_environment(Path(folder), None, os.environ)
                 instead = f"read from {found.place} instead" if found.place else "not known"
-                self._complain_once(f"{error}; the versions of torch and transformers are {instead}")
+                self._say_once("warning", f"{error}; the versions of torch and transformers are {instead}")
+            self._say_once("info", _about(self._environments[key]))
         return self._environments[key]
 
-    def _complain_once(self, complaint: str) -> None:
-        if complaint not in self._complaints:
-            self._complaints.add(complaint)
-            self._complain(complaint)
+    def _say_once(self, level: str, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._say(level, sentence)
 
     def _read(self, path: str, largest: int) -> str | None:
         self._stamps[path] = _stamp(path)
         return read_small(path, largest)
+
+
+def _about(environment: Environment) -> str:
+    known = environment.versions.known
+    if environment.place is None or not known:
+        return "no environment with torch was found: what is said holds for every version"
+    return f"versions are those of {environment.place}: {', '.join(f'{name} {known[name]}' for name in sorted(known))}"
 
 
 def _excluded(path: str, root: str, pyproject: Pyproject | None, settings: Settings) -> bool:

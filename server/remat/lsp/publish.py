@@ -27,8 +27,10 @@ class Publisher:
 
     def finished(self, result: Result, edited: bool) -> None:  # noqa: FBT001 - called by the session
         """Push a new result; an editor that asks itself is told to, where it could not know that something changed."""
+        document, count = result.document, len(result.findings)
+        took = f"{result.seconds * 1e3:.0f} ms"
+        self._server.log.write("debug", f"{document.uri}, version {document.version}: {count} findings in {took}")
         if not self._client.pulls:
-            document = result.document
             self.push(document.uri, _shown(result), document.version)
         elif not edited and self._client.refreshes and self._refresh is None:
             self._refresh = asyncio.get_running_loop().call_later(_REFRESH_AFTER, self._ask_to_refresh)

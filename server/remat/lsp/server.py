@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
 
+from remat import __version__
 from remat.lsp.actions import KINDS, Editor, code_actions
 from remat.lsp.analyst import Analyst
 from remat.lsp.client import Client
@@ -41,7 +43,7 @@ class Conversation:
         self.session: Session
         self.documents: Documents
         self.publisher: Publisher
-        self.analyst = Analyst(self._complain, self._tell)
+        self.analyst = Analyst(self._say, self._tell)
 
     def initialize(self, params: types.InitializeParams) -> None:
         server, old = self.server, self.server.workspace
@@ -61,6 +63,10 @@ class Conversation:
             server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, how)(partial(self.pull))
 
     def initialized(self, _: types.InitializedParams) -> None:
+        how = "asks for findings" if self.client.pulls else "is sent findings"
+        columns = getattr(self.documents.position_encoding, "value", self.documents.position_encoding)
+        about = f"remat {__version__} on Python {platform.python_version()}; the editor {how}, columns are {columns}"
+        self.server.log.write("info", about)
         if self.client.watches:
             method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
             watchers = [types.FileSystemWatcher(pattern) for pattern in WATCHED]
@@ -131,10 +137,12 @@ class Conversation:
         folders = [to_fs_path(folder.uri) for folder in self.documents.folders.values()]
         self.analyst.roots = tuple(filter(None, folders or [self.documents.root_path]))
 
-    def _complain(self, complaint: str) -> None:
-        """Called by the analyst, in its thread."""
-        params = types.ShowMessageParams(types.MessageType.Warning, complaint)
-        self.session.from_thread(lambda: self.server.window_show_message(params))
+    def _say(self, level: str, sentence: str) -> None:
+        """Called by the analyst, in its thread. A warning is shown, too: the user chose what does not work."""
+        if level == "warning":
+            params = types.ShowMessageParams(types.MessageType.Warning, sentence)
+            self.session.from_thread(lambda: self.server.window_show_message(params))
+        self.session.from_thread(lambda: self.server.log.write(level, sentence))
 
     def _tell(self, path: str, problems: Problems) -> None:
         """Called by the analyst, in its thread: show what is wrong in a pyproject.toml, or that nothing is any more."""

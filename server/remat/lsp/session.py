@@ -30,6 +30,7 @@ class Result:
     document: Document
     findings: tuple[Finding, ...]
     identity: str
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class Session:
         """The findings of the version that is shown now; None where an edit or a close comes first."""
         known = self._known.get(document.uri)
         if known is None:
-            return Result(document, (), "none")
+            return Result(document, (), "none", 0.0)
         if known.result is None:
             waiting: asyncio.Future[Result | None] = self._loop.create_future()
             known.waiting.append(waiting)
@@ -152,8 +153,8 @@ class Session:
             return
         if not (same and known.result):
             self._count += 1
-            findings = () if isinstance(outcome, Exception) else outcome.findings
-            known.result = Result(document, findings, str(self._count))
+            findings, seconds = ((), 0.0) if isinstance(outcome, Exception) else (outcome.findings, outcome.seconds)
+            known.result = Result(document, findings, str(self._count), seconds)
             self._finished(known.result, answer.edited)
         _answer(known, known.result)
         known.scheduled = False
