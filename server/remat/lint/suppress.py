@@ -48,6 +48,7 @@ def suppressions(text: str, pieces: Sequence[Piece]) -> list[Suppression]:
         return []
     lines = Lines(text)
     found: list[Suppression] = []
+    alone: dict[int, int] = {}
     for piece in pieces:
         if "ignore" not in text[piece.start : piece.end]:
             continue
@@ -55,22 +56,29 @@ def suppressions(text: str, pieces: Sequence[Piece]) -> list[Suppression]:
             if match := _COMMENT.search(comment):
                 names = tuple(filter(None, (n.strip() for n in (match["names"] or "").split(","))))
                 found.append(
-                    Suppression(_line_meant(text, lines, at), Span(at + match.start(), at + match.end()), names)
+                    Suppression(_line_meant(text, lines, at, alone), Span(at + match.start(), at + match.end()), names)
                 )
     return found
 
 
-def _line_meant(text: str, lines: Lines, comment: int) -> int:
-    """The comment's own line; for a comment that stands alone, the next line that holds code."""
+def _line_meant(text: str, lines: Lines, comment: int, alone: dict[int, int]) -> int:
+    """The comment's own line; for a comment that stands alone, the next line that holds code, noted in `alone`."""
     line = lines.of(comment)
     if text[lines.starts[line] : comment].strip():
         return line
+    if line in alone:
+        return alone[line]
+    passed = [line]
+    meant = line
     for later in range(line + 1, len(lines.starts)):
         end = lines.starts[later + 1] if later + 1 < len(lines.starts) else len(text)
         content = text[lines.starts[later] : end].strip()
         if content and not content.startswith("#"):
-            return later
-    return line
+            meant = later
+            break
+        passed.append(later)
+    alone.update(dict.fromkeys(passed, meant))
+    return alone[line]
 
 
 def apply(
