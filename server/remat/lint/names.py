@@ -23,6 +23,7 @@ PARTIAL = "partial of "  # "partial of torch.utils.checkpoint.checkpoint"
 _PARTIALS = frozenset({"functools.partial", "functools.partialmethod"})
 _HOPS = 4  # a = b; b = c; …: more is no style anybody has
 _FOLLOWED_EACH = 8  # assignments followed per name and hop: `x = x.y` a thousand times must not take 1000⁴ steps
+_BOUND_EACH = 64  # values looked at per name: one bound more often has no meaning to rely on
 _FOLLOWED = (cst.Name, cst.Attribute, cst.IfExp, cst.BooleanOperation, cst.Call)
 _STAR_EXPORTS = {"torch.utils.checkpoint": ("checkpoint", "checkpoint_sequential")}
 
@@ -99,9 +100,9 @@ def _attribute(name: str, scope: Scope | None, module: Environment, klass: Envir
 
 
 def _bound_meanings(bound: list[Value], scope: Scope, module: Environment, klass: Environment, hops: int) -> Meanings:
-    names: set[str] = set()
+    names: set[str] = {UNKNOWN} if len(bound) > _BOUND_EACH else set()
     followed = 0
-    for value in bound:
+    for value in bound[:_BOUND_EACH]:
         if isinstance(value, str):
             names.add(value)
         elif isinstance(value, _FOLLOWED) and hops and followed < _FOLLOWED_EACH:

@@ -45,6 +45,7 @@ class Parsed:
     """A piece's tree with its bindings and the nodes that rules ask for."""
 
     def __init__(self, text: str, role: Role) -> None:
+        text = _without_trailing_lines(text)
         self.prefix = len(_WRAPPER) if role is Role.MEMBER else 0
         self.tree = cst.parse_module(_WRAPPER + text if self.prefix else text)
         self.length = len(text) + self.prefix
@@ -131,6 +132,21 @@ class Parsed:
         while at is not None:
             yield at
             at = self.parents.get(id(at))
+
+
+def _without_trailing_lines(text: str) -> str:
+    """`text` up to its last line of code: libcst makes a node of each blank line and comment, ten thousands of them.
+
+    A line with a quote may end a string, and a line after a backslash belongs to the one before: those stay.
+    """
+    end = len(text)
+    while end:
+        start = text.rfind("\n", 0, end - 1) + 1
+        line = text[start:end].strip(" \t\r\n")
+        if (line and not line.startswith("#")) or "'" in line or '"' in line or text[:start].endswith("\\\n"):
+            break
+        end = start
+    return text[:end]
 
 
 def parse(key: Key) -> Parsed | None:
