@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ _TELLS = re.compile(
 _LOGGERS = frozenset({"self", "log", "logger", "logging", "wandb", "mlflow"})
 
 
+@lru_cache(4096)
 def runs_backward(top: cst.CSTNode) -> bool:
     """Whether the code below `top` may run backward, or hand what it computed to code that does."""
     for node in walk(top):

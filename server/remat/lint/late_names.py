@@ -136,7 +136,7 @@ def _bound_anew(closure: Closure, name: str, scope: Scope | None) -> Iterator[tu
         return
     known = [v for v in (owner.bindings.get(name, []) if owner else []) if isinstance(v, cst.BaseExpression)]
     for site in closure.sites:
-        for binding in rebindings(place, site, function):
+        for binding in rebindings(place, site, function, name):
             if changes(binding, [v for v in known if v is not binding.value]):
                 yield binding, closure.in_list and binding.cause is not Cause.LATER
 

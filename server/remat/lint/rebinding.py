@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -44,15 +45,17 @@ class _Leaves(Enum):
     FOR_GOOD = "return, raise, or backward has run"
 
 
-def rebindings(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> list[Rebinding]:
-    """What may be bound in the scope of `function` (None: the module) after `call` and before backward runs.
+def rebindings(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: str) -> list[Rebinding]:
+    """What may bind `name`, or an attribute of it, after `call` and before backward runs.
+
+    `function` is the one that `name` belongs to, None the module.
 
     Silence is preferred: a path ends at anything that may run backward, wherever in the loop's body that is.
     """
-    return list(_after(place, call, function))
+    return list(_after(place, call, function, name))
 
 
-def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> Iterator[Rebinding]:
+def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: str) -> Iterator[Rebinding]:
     above = list(place.parsed.ancestors(call))
     if function is not None:
         above = above[: next((i for i, a in enumerate(above) if a is function), 0)]
@@ -68,7 +71,7 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> Ite
         if isinstance(node, cst.FunctionDef | cst.Lambda):
             inner, leaving = inner - 1, None
         elif isinstance(node, cst.For | cst.While) and below is node.body:
-            found = _next_turn(place, node, call) if leaving is not _Leaves.BREAK else ()
+            found = _next_turn(place, node, call, name) if leaving is not _Leaves.BREAK else ()
             leaving = None
         elif isinstance(node, cst.Assign | cst.AnnAssign | cst.AugAssign | cst.NamedExpr):
             found = [Rebinding(p, node, Cause.OWN, node.value) for p in _paths(node)]
@@ -77,7 +80,7 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None) -> Ite
         elif leaving is None:
             found, leaving = _further_down(node, below)
         if not inner:
-            yield from found
+            yield from (f for f in found if f.path[0] == name)
             if leaving is _Leaves.FOR_GOOD:
                 return
         below = node
@@ -125,11 +128,13 @@ def _leaves(statement: cst.CSTNode) -> _Leaves | None:
     return None
 
 
-def _next_turn(place: Place, loop: Loop, call: cst.CSTNode) -> Iterator[Rebinding]:
+def _next_turn(place: Place, loop: Loop, call: cst.CSTNode, name: str) -> Iterator[Rebinding]:
     if isinstance(loop, cst.For) and not gives_one_thing(loop.iter):
         yield from (Rebinding(p, loop.target, Cause.LOOP, loop=loop) for p in bound_paths(loop.target))
     chosen = _branches(place, call, loop)
     for found in bound(loop.body, Cause.TURN, loop):
+        if found.path[0] != name:
+            continue
         other = _branches(place, found.node, loop)
         if all(other.get(choice, branch) == branch for choice, branch in chosen.items()):
             yield found
@@ -148,8 +153,13 @@ def _branches(place: Place, node: cst.CSTNode, top: cst.CSTNode) -> dict[int, in
     return found
 
 
-def bound(top: cst.CSTNode, cause: Cause = Cause.LATER, loop: Loop | None = None) -> Iterator[Rebinding]:
+@lru_cache(4096)
+def bound(top: cst.CSTNode, cause: Cause = Cause.LATER, loop: Loop | None = None) -> tuple[Rebinding, ...]:
     """Everything that the code below `top` binds, save what a test for None guards: that happens once."""
+    return tuple(_bound(top, cause, loop))
+
+
+def _bound(top: cst.CSTNode, cause: Cause, loop: Loop | None) -> Iterator[Rebinding]:
     stack = [(top, frozenset[Path]())]
     while stack:
         node, guarded = stack.pop()

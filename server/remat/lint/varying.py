@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 _VARIES = re.compile(r"^(?:rand|normal|uniform|bernoulli|multinomial|sample|choice|shuffle|next$|pop|dropout)")
 _KEEPS_VALUE = re.compile(r"^(?:contiguous|clone|detach|to|cpu|cuda|requires_grad_|float|half|bfloat16|type|type_as)$")
+_COMPARED = 8  # earlier values of a name, each a whole expression
+_PASSES = 8  # through assignments that depend on each other; more is no style anybody has
 METADATA = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "training", "layout"})
 _METADATA_CALLS = frozenset({"size", "dim", "numel", "stride"})
 ABOUT = frozenset({"len", "type", "isinstance", "hasattr", "id"})
@@ -36,7 +40,7 @@ def changes(rebinding: Rebinding, known: Iterable[cst.BaseExpression | None]) ->
         return False
     if rebinding.loop is not None:
         return _depends(rebinding.value, varying(rebinding.loop)) or rebinding.path in _loop_targets(rebinding.loop)
-    return not any(v is not None and v.deep_equals(rebinding.value) for v in known)
+    return not any(v is not None and v.deep_equals(rebinding.value) for v in islice(known, _COMPARED))
 
 
 def _keeps_value(value: cst.BaseExpression, path: Path) -> bool:
@@ -53,14 +57,13 @@ def _keeps_value(value: cst.BaseExpression, path: Path) -> bool:
     )
 
 
+@lru_cache(64)
 def varying(loop: Loop) -> frozenset[Path]:
     """The names that hold something else in each turn of `loop`, as far as its code shows."""
     assigned = [b for b in bound(loop.body, Cause.TURN, loop) if not isinstance(b.node, cst.FunctionDef)]
     found = set(_loop_targets(loop))
     found |= {b.path for b in assigned if isinstance(b.node, cst.AugAssign)}
-    size = -1
-    while len(found) != size:
-        size = len(found)
+    for _ in range(_PASSES):
         for b in assigned:
             if b.value is not None and not _keeps_value(b.value, b.path) and _depends(b.value, found | {b.path}):
                 found.add(b.path)
@@ -74,9 +77,11 @@ def _loop_targets(loop: Loop) -> set[Path]:
 
 def _depends(value: cst.BaseExpression, on: Iterable[Path]) -> bool:
     """Whether `value` is computed from one of these names, not only from a shape or dtype of theirs."""
-    names = tuple(on)
-    if any(covers(path, read) for read in reads(value) if not tells_metadata(read, value) for path in names):
-        return True
+    names = frozenset(on)
+    for read in reads(value):
+        found = any(read.path[:n] in names for n in range(1, len(read.path) + 1))
+        if found and not tells_metadata(read, value):
+            return True
     return any(isinstance(n, cst.Call) and _VARIES.search(last_name(n)) for n in walk(value))
 
 
