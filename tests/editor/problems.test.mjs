@@ -30,13 +30,15 @@ journey(
   },
 );
 
-journey("a file that was never saved has findings too", { files: { "train.py": "" } }, async (editor) => {
-  await editor.press("Control+Alt+N");
-  await editor.command("Change Language Mode");
-  await editor.pick("Python");
-  await editor.typeInEditor(
-    "from torch.utils.checkpoint import checkpoint\n\n\ndef step(layer, x):\nreturn checkpoint(layer, x)",
-  );
-  await editor.squigglesBecome(1);
-  await editor.shot("untitled");
-});
+journey(
+  "a file that was never saved has findings too",
+  { files: { "train.py": "" }, settings: { "files.defaultLanguage": "python" } },
+  async (editor) => {
+    await editor.press("Control+Alt+N");
+    await editor.typeInEditor(
+      "from torch.utils.checkpoint import checkpoint\n\n\ndef step(layer, x):\nreturn checkpoint(layer, x)",
+    );
+    await editor.squigglesBecome(1);
+    await editor.shot("untitled");
+  },
+);

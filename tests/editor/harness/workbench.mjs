@@ -34,12 +34,6 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
   }
 
-  /** Picks from the list that is open. */
-  async pick(item) {
-    await this.#choose(item, item);
-    await this.page.keyboard.press("Enter");
-  }
-
   async #choose(typed, expected) {
     const input = this.page.locator(".quick-input-widget input");
     await input.waitFor();
@@ -89,6 +83,11 @@ export class Workbench {
     return this.page.locator(
       ".editor-instance .squiggly-warning, .editor-instance .squiggly-info, .editor-instance .squiggly-error",
     );
+  }
+
+  /** Code that is shown as having no effect. */
+  greyed() {
+    return this.page.locator(".editor-instance .squiggly-unnecessary, .editor-instance .squiggly-inline-unnecessary");
   }
 
   async squigglesBecome(count) {
