@@ -23,18 +23,48 @@ from remat.lint.check import analyse, check
 
 BLOCK = '''
 class Layer{n}(nn.Module):
-    """A layer with attention and an MLP."""
+    """A layer with attention and an MLP.
 
-    def __init__(self, width, heads, dropout=0.1):
+    Args:
+        width (int):
+            Size of the hidden states, and of what the layer returns.
+        heads (int):
+            Number of attention heads; must divide the width.
+        dropout (float, *optional*, defaults to 0.1):
+            The probability that an element of the attention weights or of the output is zeroed in training.
+
+    Returns:
+        The hidden states of shape (batch, length, width), in the dtype and on the device of the input. With a mask,
+        positions where it is 0 are not attended to.
+
+    The layer is the usual one: normalisation before attention, a residual connection around each half, and an MLP
+    that is four times as wide as the hidden states. Nothing in it depends on the position, which is added before.
+    """
+
+    def __init__(
+        self,
+        width,
+        heads,
+        dropout=0.1,
+    ):
         super().__init__()
+        self.width = width
+        self.heads = heads
+        self.probability = dropout
+
+        # Pre-norm, as in most decoders since GPT-2.
         self.norm = nn.LayerNorm(width)
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(heads)])
         self.dropout = nn.Dropout(dropout)
-        self.heads = heads
 
     def attend(self, x, mask=None):
+        """Attend within each sequence.
+
+        x: (batch, length, width)
+        mask: (batch, 1, length, length), 0 where a position must not be seen
+        """
         batch, length, width = x.shape
         shape = (batch, length, self.heads, width // self.heads)
         q, k, v = (f(x).view(shape).transpose(1, 2) for f in (self.query, self.key, self.value))
@@ -51,6 +81,10 @@ class Layer{n}(nn.Module):
 
 
 def build{n}(config):
+    """Build the layers of one stage with their optimizer and schedule.
+
+    The learning rate falls along a cosine from `lr` to zero over `steps` steps. Weight decay applies to all parameters.
+    """
     layers = [Layer{n}(config["width"], config["heads"]) for _ in range(config["depth"])]
     optimizer = torch.optim.AdamW([p for layer in layers for p in layer.parameters()], lr=config.get("lr", 3e-4))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=config["steps"])

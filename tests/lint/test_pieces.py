@@ -18,7 +18,7 @@ from remat.lint.parsed import parse
 from remat.lint.rule import Bad, Context, unmark
 from remat.lint.rules import RULES
 from remat.lint.source import Source
-from remat.lint.split import LONG_CLASS, Piece, Role, split
+from remat.lint.split import LONG_CLASS, Piece, Role, cut, split
 
 if TYPE_CHECKING:
     from remat.finding import Finding
@@ -115,7 +115,7 @@ def test_pieces_partition_any_text(text: str) -> None:
 @given(code_like, code_like)
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_pieces_partition_any_text_after_any_other(old: str, new: str) -> None:
-    partition(new, split(new, (old, split(old))))
+    partition(new, cut(new, cut(old)).pieces)
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda p: p.name)

@@ -12,7 +12,7 @@ import libcst as cst
 from remat.finding import Span
 from remat.lint.names import PARTIAL, Environment, Meanings, Scope, environment, meanings
 from remat.lint.parsed import CallsByName, Interest, Key, Parsed, parse
-from remat.lint.split import Piece, Role, split
+from remat.lint.split import Cut, Piece, Role, common, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,10 +101,12 @@ class Source:
         is_current: Callable[[], bool] = lambda: True,
     ) -> None:
         self.text, self._interest, self._is_current = text, interest, is_current
-        self.pieces: list[Piece] = split(text, (before.text, before.pieces) if before else None)
+        self.cut: Cut = cut(text, before.cut if before else None)
+        self.pieces = self.cut.pieces
         self.cache: dict[Key, Parsed | None] = {}
         self.skipped: set[Key] = set()
-        self.parts = [self._part(piece, before) for piece in self.pieces]
+        self.keys: list[Key] = []
+        self.parts = list(self._read(before))
         self._keep_what_last_parsed(before)
         self._name(before)
         self._parse_users_of_aliases(before)
@@ -113,11 +115,30 @@ class Source:
         if before:
             self.on_demand = {k: v for k, v in before.on_demand.items() if k in self.skipped}
 
+    def _read(self, before: Source | None) -> Iterator[Part]:
+        """The parts, those of pieces that an edit left alone taken over from the version before."""
+        first, last = _left_alone(before, self) if before else (0, 0)
+        for i, piece in enumerate(self.pieces):
+            j = i if i < first else i - len(self.pieces)
+            if before and (i < first or j >= -last) and not before.parts[j].stale:
+                yield self._taken_over(piece, before.parts[j], before.keys[j])
+            else:
+                key = self._key(piece)
+                self.keys.append(key)
+                yield self._part(piece, key, before)
+
+    def _taken_over(self, piece: Piece, part: Part, key: Key) -> Part:
+        self.keys.append(key)
+        if part.skipped:
+            self.skipped.add(key)
+        else:
+            self.cache[key] = part.parsed[0] if part.parsed else None
+        return part if part.piece is piece else Part(piece, part.parsed, skipped=part.skipped)
+
     def _key(self, piece: Piece) -> Key:
         return self.text[piece.start : piece.end], piece.role
 
-    def _part(self, piece: Piece, before: Source | None) -> Part:
-        key = self._key(piece)
+    def _part(self, piece: Piece, key: Key, before: Source | None) -> Part:
         if key not in self.cache and key not in self.skipped:
             if not self._is_current():
                 raise SupersededError
@@ -266,3 +287,19 @@ class Source:
     def _names_by_piece(self) -> dict[int, Environment]:
         """Piece id to the names of the class that the piece is cut from."""
         return {id(part.piece): names for names, parts in self.groups for part in parts}
+
+
+def _left_alone(before: Source, after: Source) -> tuple[int, int]:
+    """How many pieces at the start and at the end of `before` stand in `after` as they were."""
+    head, tail = common(before.text, after.text)
+    shift = len(after.text) - len(before.text)
+    old, new = before.pieces, after.pieces
+    most, first, last = min(len(old), len(new)), 0, 0
+    while first < most and old[first].end <= head and old[first] == new[first]:
+        first += 1
+    while last < most - first and old[-1 - last].start >= len(before.text) - tail:
+        was, now = old[-1 - last], new[-1 - last]
+        if (was.start + shift, was.end + shift, was.role) != (now.start, now.end, now.role):
+            break
+        last += 1
+    return first, last
