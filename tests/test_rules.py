@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from remat.finding import Finding
 from remat.lint.check import check
 from remat.lint.project import Project, summarise
 from remat.lint.rule import Bad, Context, Good, Rule, unmark
 from remat.lint.rules import RULES
 from remat.settings import Settings
 from remat.versions import Versions
+
+if TYPE_CHECKING:
+    from remat.finding import Finding
 
 BAD = [
     pytest.param(rule, example, id=f"{rule.name}/bad-{n}")

@@ -35,7 +35,7 @@ class Versions:
         return self.known.get(name)
 
     def at_least(self, name: str, number: str) -> bool | None:
-        """Whether `name` is at `number` or later; None where its version is unknown. Local parts (+cu126) don't count."""
+        """Whether `name` is at `number` or later; None where that is unknown. Local parts (+cu126) don't count."""
         version = self.known.get(name)
         return None if version is None else Version(version.base_version) >= Version(number)
 

@@ -251,7 +251,7 @@ class Source:
         """The nodes of an indexed type (see `parsed`) in every parsed piece."""
         for place in self.places:
             for node, scope in place.parsed.nodes.get(kind, ()):
-                assert isinstance(node, kind)
+                assert isinstance(node, kind)  # noqa: S101 - for the type checker
                 yield At(node, scope, place)
 
     def meanings(self, expression: cst.CSTNode, scope: Scope | None, place: Place) -> Meanings:

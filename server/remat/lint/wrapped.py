@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _BUILTINS = frozenset("dict enumerate float int isinstance len list max min range reversed tuple zip".split())
 _TENSOR_METHODS = frozenset(
-    """abs add bfloat16 chunk clamp clone contiguous cos cumsum detach dim div exp expand expand_as flatten float half log
-    masked_fill matmul mean mul new_zeros norm permute pow relu repeat reshape rsqrt sigmoid sin size softmax split sqrt
+    """abs add bfloat16 chunk clamp clone contiguous cos cumsum detach dim div exp expand expand_as flatten float half
+    log masked_fill matmul mean mul new_zeros norm permute pow relu repeat reshape rsqrt sigmoid sin size softmax split sqrt
     square squeeze std sub sum t tanh to transpose tril triu type_as unbind unsqueeze var view view_as""".split()
 )
 # Functions that run custom code, and SyncBatchNorm: a custom autograd Function that communicates at each recomputation
