@@ -51,9 +51,15 @@ export class Workbench {
 
   /** Where `text` stands on the screen: its left edge, its right edge and the middle of its line. */
   async placeOf(text, nth = 0) {
-    const line = this.line(text).nth(nth);
-    await line.waitFor();
-    return line.evaluate(boxOf, text);
+    let box;
+    // A line that is drawn anew between being found and being measured has no place.
+    await this.until(`${text} on the screen`, async () => {
+      const line = this.line(text).nth(nth);
+      await line.waitFor();
+      box = await line.evaluate(boxOf, text);
+      return box.right > box.x;
+    });
+    return box;
   }
 
   line(text) {
