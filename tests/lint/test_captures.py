@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 import pytest
 
-from remat.lint.captures import free_reads
 from remat.lint.check import check
+from remat.lint.closures.captures import free_reads
 
 if TYPE_CHECKING:
     from remat.finding import Finding

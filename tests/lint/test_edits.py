@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat.finding import apply_edits
+from remat.lint.code.source import Source
 from remat.lint.edits import add_argument, indent_at, newline_of
-from remat.lint.source import Source
 
 NEW = "use_reentrant=False"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from remat.finding import apply_edits
+from remat.lint.code.source import Source
 from remat.lint.imports import import_edit, spelling
-from remat.lint.source import Source
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from remat.lint.definitions import definitions
-from remat.lint.names import PARTIAL, UNKNOWN
-from remat.lint.source import Source
-from remat.lint.syntax import dotted
+from remat.lint.code.definitions import definitions
+from remat.lint.code.names import PARTIAL, UNKNOWN
+from remat.lint.code.source import Source
+from remat.lint.code.syntax import dotted
 
 CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 FROM = "from torch.utils.checkpoint import checkpoint\n"

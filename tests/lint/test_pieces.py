@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat.lint.check import Analysis, analyse, check, interest
-from remat.lint.names import UNKNOWN, environment
-from remat.lint.parsed import parse
+from remat.lint.code.names import UNKNOWN, environment
+from remat.lint.code.parsed import parse
+from remat.lint.code.source import Source
+from remat.lint.code.split import LONG_CLASS, Piece, Role, cut, split
 from remat.lint.rule import Bad, Context, unmark
 from remat.lint.rules import RULES
-from remat.lint.source import Source
-from remat.lint.split import LONG_CLASS, Piece, Role, cut, split
 
 if TYPE_CHECKING:
     from remat.finding import Finding
@@ -92,7 +92,7 @@ def run_rules(source: Source) -> list[Finding]:
 
 def with_classes_cut(text: str, longer_than: int, monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     with monkeypatch.context() as patch:
-        patch.setattr("remat.lint.split.LONG_CLASS", longer_than)
+        patch.setattr("remat.lint.code.split.LONG_CLASS", longer_than)
         return run_rules(Source(text))
 
 

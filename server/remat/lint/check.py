@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from remat.finding import Edit, Finding, Fix, Span
 from remat.lint import suppress
-from remat.lint.parsed import Interest
+from remat.lint.code.parsed import Interest
+from remat.lint.code.source import Source, SupersededError
+from remat.lint.code.split import common
 from remat.lint.rule import Context, Rule
 from remat.lint.rules import RULES
-from remat.lint.source import Source, SupersededError
-from remat.lint.split import common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

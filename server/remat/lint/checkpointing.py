@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.definitions import definitions
-from remat.lint.names import PARTIAL, UNKNOWN
-from remat.lint.source import Call
-from remat.lint.syntax import is_literal
+from remat.lint.code.definitions import definitions
+from remat.lint.code.names import PARTIAL, UNKNOWN
+from remat.lint.code.source import Call
+from remat.lint.code.syntax import is_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.source import Source
+    from remat.lint.code.source import Source
 
 CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"

@@ -10,7 +10,7 @@ import libcst as cst
 from remat.finding import Edit, Span
 
 if TYPE_CHECKING:
-    from remat.lint.source import Call, Place, Source
+    from remat.lint.code.source import Call, Place, Source
 
 _TAIL = re.compile(r"(?P<before>(?:[^#,]|#[^\r\n]*)*)(?P<comma>,?)(?P<rest>.*)\Z", re.DOTALL)
 _INDENT = re.compile(r"[ \t]*")

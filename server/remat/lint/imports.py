@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from remat.finding import Edit
-    from remat.lint.source import Source
-    from remat.lint.split import Piece
+    from remat.lint.code.source import Source
+    from remat.lint.code.split import Piece
 
 _IMPORT = re.compile(r"(?:import[ \t]+(?P<module>[\w.]+)|from[ \t]+(?!__future__\b))")
 

@@ -13,7 +13,7 @@ from remat.settings import Settings
 from remat.versions import Versions
 
 if TYPE_CHECKING:
-    from remat.lint.source import Source
+    from remat.lint.code.source import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
+from remat.lint.code.split import split
+from remat.lint.code.strings import comments, in_string
 from remat.lint.edits import indent_at, newline_of
-from remat.lint.split import split
-from remat.lint.strings import comments, in_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from remat.lint.split import Piece
+    from remat.lint.code.split import Piece
 
 UNUSED = "unused-suppression"
 MARK = "remat: ignore"

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.callables import forward_of, functions_run
-from remat.lint.modules import CONTAINERS, constructors, held
-from remat.lint.names import UNKNOWN, Scope
-from remat.lint.source import At
-from remat.lint.syntax import Function, dotted, parameters, walk
+from remat.lint.code.callables import forward_of, functions_run
+from remat.lint.code.modules import CONTAINERS, constructors, held
+from remat.lint.code.names import UNKNOWN, Scope
+from remat.lint.code.source import At
+from remat.lint.code.syntax import Function, dotted, parameters, walk
 
 if TYPE_CHECKING:
-    from remat.lint.source import Place, Source
+    from remat.lint.code.source import Place, Source
 
 _BUILTINS = frozenset("dict enumerate float int isinstance len list max min range reversed tuple zip".split())
 _TENSOR_METHODS = frozenset(
-    """abs add bfloat16 chunk clamp clone contiguous cos cumsum detach dim div exp expand expand_as flatten float half
-    log masked_fill matmul mean mul new_zeros norm permute pow relu repeat reshape rsqrt sigmoid sin size softmax split sqrt
-    square squeeze std sub sum t tanh to transpose tril triu type_as unbind unsqueeze var view view_as""".split()
+    """abs add bfloat16 chunk clamp clone contiguous cos cumsum detach dim div exp expand expand_as flatten float
+    half log masked_fill matmul mean mul new_zeros norm permute pow relu repeat reshape rsqrt sigmoid sin size
+    softmax split sqrt square squeeze std sub sum t tanh to transpose tril triu type_as unbind unsqueeze var
+    view view_as""".split()
 )
 # Functions that run custom code, and SyncBatchNorm: a custom autograd Function that communicates at each recomputation
 _RUNS_MORE = (

@@ -36,25 +36,25 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
-from remat.lint.beside import skipped_beside
-from remat.lint.check_functions import APPLY, Missed, missed
 from remat.lint.checkpointing import CHECKPOINTS
-from remat.lint.classes import classes
 from remat.lint.edits import replace
-from remat.lint.loops import layer_loops
-from remat.lint.picked_layers import Picked, picked_layers
+from remat.lint.layers.beside import skipped_beside
+from remat.lint.layers.check_functions import APPLY, Missed, missed
+from remat.lint.layers.classes import classes
+from remat.lint.layers.loops import layer_loops
+from remat.lint.layers.picked_layers import Picked, picked_layers
+from remat.lint.layers.sites import INSTALLERS, LIBRARY_METHOD, Sites, sites
+from remat.lint.layers.stacks import SELF_CHECKPOINTING, Stack
+from remat.lint.layers.unread_flags import any_stored, unread
+from remat.lint.layers.wrap_call import without_conjunct, wrapped_like
 from remat.lint.rule import Bad, Context, Good, Rule
-from remat.lint.sites import INSTALLERS, LIBRARY_METHOD, Sites, sites
-from remat.lint.stacks import SELF_CHECKPOINTING, Stack
-from remat.lint.unread_flags import any_stored, unread
-from remat.lint.wrap_call import without_conjunct, wrapped_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from remat.lint.classes import Klass
-    from remat.lint.loops import LayerLoop
-    from remat.lint.source import Source
+    from remat.lint.code.source import Source
+    from remat.lint.layers.classes import Klass
+    from remat.lint.layers.loops import LayerLoop
 
 
 def check(source: Source, _: Context) -> Iterator[Finding]:

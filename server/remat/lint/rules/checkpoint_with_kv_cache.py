@@ -41,10 +41,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Finding, Fix, Severity
-from remat.lint.cache_off_elsewhere import turned_off_elsewhere
-from remat.lint.cache_settings import CacheSetting, Said, Where, cache_settings, deciding_flag, guarding_flag
-from remat.lint.cache_wording import dropped, taken_care_of, whatever_the_flag, without_effect, written_twice
-from remat.lint.decoder_checkpointing import (
+from remat.lint.code.syntax import dotted, is_literal
+from remat.lint.kv_cache.cache_off_elsewhere import turned_off_elsewhere
+from remat.lint.kv_cache.cache_settings import CacheSetting, Said, Where, cache_settings, deciding_flag, guarding_flag
+from remat.lint.kv_cache.cache_wording import dropped, taken_care_of, whatever_the_flag, without_effect, written_twice
+from remat.lint.kv_cache.decoder_checkpointing import (
     KBIT,
     Enabling,
     How,
@@ -56,20 +57,19 @@ from remat.lint.decoder_checkpointing import (
     trained,
     training_calls,
 )
-from remat.lint.hugging_face import living_config, may_build_decoder
-from remat.lint.outside_checkpointing import outside_checkpointings
+from remat.lint.kv_cache.hugging_face import living_config, may_build_decoder
+from remat.lint.kv_cache.outside_checkpointing import outside_checkpointings
+from remat.lint.kv_cache.training_script import read_script
+from remat.lint.kv_cache.turning_cache_off import in_the_call, in_the_load, on_the_config, where_it_lives
 from remat.lint.rule import Bad, Context, Good, Option, Rule
-from remat.lint.syntax import dotted, is_literal
-from remat.lint.training_script import read_script
-from remat.lint.turning_cache_off import in_the_call, in_the_load, on_the_config, where_it_lives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.model_origins import Model
-    from remat.lint.outside_checkpointing import Outside
-    from remat.lint.source import Call, Source
-    from remat.lint.training_script import Script
+    from remat.lint.code.source import Call, Source
+    from remat.lint.kv_cache.model_origins import Model
+    from remat.lint.kv_cache.outside_checkpointing import Outside
+    from remat.lint.kv_cache.training_script import Script
 
 _ENABLES = ("checkpointing_enable", "_checkpointing", "prepare_model_for_", "checkpoint_wrapper", ".forward =")
 _TRAINS = ("Trainer", ".backward(", "def training_step(")

@@ -28,17 +28,17 @@ import libcst as cst
 
 from remat.finding import Edit, Finding, Fix, Severity
 from remat.lint.checkpointing import CHECKPOINTS, Form, Variant, checkpointings
-from remat.lint.definitions import definitions
+from remat.lint.code.definitions import definitions
+from remat.lint.code.guards import behind_version_guard
+from remat.lint.code.syntax import is_literal, string_value
 from remat.lint.edits import replace
-from remat.lint.guards import behind_version_guard
 from remat.lint.project import Fact
 from remat.lint.rule import Bad, Context, Good, Rule
-from remat.lint.syntax import is_literal, string_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.source import At, Source
+    from remat.lint.code.source import At, Source
 
 _IMPL = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointImpl.REENTRANT"
 _FORBIDS = (

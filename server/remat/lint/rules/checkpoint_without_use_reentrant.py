@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 
 from remat.finding import Finding, Fix, Severity
 from remat.lint.checkpointing import CHECKPOINTS, Checkpointing, Form, Variant, checkpointings
+from remat.lint.code.guards import behind_version_guard
+from remat.lint.code.names import UNKNOWN
 from remat.lint.edits import add_argument, replace
-from remat.lint.guards import behind_version_guard
-from remat.lint.names import UNKNOWN
 from remat.lint.project import Fact
 from remat.lint.rule import Bad, Context, Good, Rule
 from remat.lint.wrapped import seen_whole
@@ -43,7 +43,7 @@ from remat.lint.wrapped import seen_whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.source import Source
+    from remat.lint.code.source import Source
     from remat.versions import Versions
 
 

@@ -34,16 +34,16 @@ from typing import TYPE_CHECKING
 
 from remat.finding import Finding, Fix, Severity
 from remat.lint.checkpointing import CHECKPOINTS, Variant, checkpointings
-from remat.lint.closures import closures
-from remat.lint.early_binding import bind_early
-from remat.lint.late_names import Late, late_names
-from remat.lint.rebinding import Cause
+from remat.lint.closures.closures import closures
+from remat.lint.closures.early_binding import bind_early
+from remat.lint.closures.late_names import Late, late_names
+from remat.lint.closures.rebinding import Cause
 from remat.lint.rule import Bad, Context, Good, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from remat.lint.source import Source
+    from remat.lint.code.source import Source
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:  # noqa: ARG001 - holds for every version

@@ -29,19 +29,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
-from remat.lint.callables import functions_run
 from remat.lint.checkpointing import CHECKPOINTS, Checkpointing, Form, Variant, checkpointings
-from remat.lint.definitions import definitions
+from remat.lint.code.callables import functions_run
+from remat.lint.code.definitions import definitions
+from remat.lint.code.syntax import parameters, walk
 from remat.lint.edits import insert
 from remat.lint.imports import import_edit, spelling
 from remat.lint.rule import Bad, Context, Good, Rule
-from remat.lint.syntax import parameters, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.lint.source import Source
-    from remat.lint.syntax import Function
+    from remat.lint.code.source import Source
+    from remat.lint.code.syntax import Function
 
 
 def check(source: Source, _: Context) -> Iterator[Finding]:
