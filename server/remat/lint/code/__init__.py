@@ -1,1 +1,1 @@
-"""A file as rules see it: pieces, trees, names, spans and definitions.."""
+"""A file as rules see it: pieces, trees, names, spans and definitions."""
