@@ -217,3 +217,28 @@ def test_findings_are_the_same_for_every_hash_seed(seeds: range) -> None:
         assert [process.returncode for process in running] == [0, 0]
     assert len(seen) == 1
     assert len(seen.pop()) > 1000
+
+
+DEEP = {
+    "open brackets": "x = checkpoint" + "(" * 5000,
+    "closed brackets": "x = checkpoint(f, " + "(" * 4000 + "1" + ")" * 4000 + ")\n",
+    "brackets over lines": "x = checkpoint(f, " + "(\n" * 4000 + "1" + ")" * 4000 + ")\n",
+    "lambdas": "x = checkpoint(f, " + "lambda: " * 4000 + "1)\n",
+    "alternatives": "if a:\n    pass\n" + "elif b:\n    checkpoint(f, x)\n" * 1000,
+    "conditionals": "x = checkpoint(f, " + "a if b else " * 4000 + "1)\n",
+    "operators": "x = checkpoint(f, " + "1 + " * 4000 + "1)\n",
+    "attributes": "x = checkpoint(f, a" + ".a" * 4000 + ")\n",
+    "calls": "x = checkpoint(f, a" + "()" * 4000 + ")\n",
+    "negations": "x = checkpoint(f, " + "not " * 4000 + "a)\n",
+}
+
+
+@pytest.mark.parametrize("deep", DEEP.values(), ids=DEEP.keys())
+def test_what_no_python_takes_is_passed_over_and_the_rest_of_the_file_is_read(deep: str) -> None:
+    found = check(IMPORT + CALL + deep)
+    assert [f.rule for f in found if f.span.start < len(IMPORT + CALL)] == ["checkpoint-without-use-reentrant"]
+
+
+def test_a_long_list_of_data_is_no_deep_nesting() -> None:
+    text = IMPORT + "x = checkpoint(f, [" + "-0.5, a.b(1), " * 4_000 + "])\n"
+    assert [f.rule for f in check(text)] == ["checkpoint-without-use-reentrant"]

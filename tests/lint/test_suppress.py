@@ -175,3 +175,8 @@ def test_suppress_here_stands_above_a_line_that_ends_in_a_string_or_a_continuati
 def test_suppress_here_is_not_offered_where_no_comment_can_stand(text: str) -> None:
     (finding,) = check(IMPORT + text)
     assert suppress_edit(IMPORT + text, finding) is None
+
+
+def test_a_suppression_in_a_statement_that_does_not_parse_is_not_called_unused() -> None:
+    text = "from torch.utils.checkpoint import checkpoint\ny = (checkpoint(f, x)  # remat: ignore[checkpoint-without-use-reentrant]\n"
+    assert check(text) == []

@@ -62,7 +62,7 @@ def analyse(
         return None
     judged = frozenset(rule.name for rule in RULES if context.settings.enabled(rule.name))
     stale = [part.piece for part in source.parts if part.stale]
-    found = suppress.apply(found, body, source.pieces, KNOWN, judged if not stale else frozenset())
+    found = suppress.apply(found, body, source.pieces, KNOWN, judged if source.complete and not stale else frozenset())
     bom = len(text) - len(body)
     found = [_shifted(f, bom) for f in found if context.settings.enabled(f.rule)]
     if stale and before:

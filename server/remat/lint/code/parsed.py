@@ -19,6 +19,7 @@ from remat.lint.code.names import (
     bindings_of,
     meanings,
 )
+from remat.lint.code.nesting import nested_too_deeply
 from remat.lint.code.spans import spans_of
 from remat.lint.code.split import Role
 from remat.lint.code.syntax import SCOPES, children
@@ -150,7 +151,9 @@ def _without_trailing_lines(text: str) -> str:
 
 
 def parse(key: Key) -> Parsed | None:
-    """None where the piece is no Python, or nested so deeply that nobody's Python is lost by passing it over."""
+    """None where the piece is no Python, or nested more deeply than Python itself takes."""
+    if nested_too_deeply(key[0]):
+        return None
     try:
         return Parsed(*key)
     except (cst.ParserSyntaxError, ValueError, RecursionError):

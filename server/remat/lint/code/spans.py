@@ -25,7 +25,9 @@ class _Mark:
     def __enter__(self) -> None:
         self.start = self.counter.offset
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        if raised is not None:
+            return  # the ends were never reached
         spans = self.counter.spans
         start = self.start if self.first is None else spans[id(self.first)][0]
         end = self.counter.offset if self.last is None else spans[id(self.last)][1]

@@ -63,20 +63,21 @@ def _wrappers(place: Place, use: Checkpointing) -> list[str]:
     for above in place.parsed.ancestors(use.call.node):
         if isinstance(above, cst.FunctionDef) and not above.name.value.startswith(("forward", "__")):
             given = {p.name.value for p in parameters(above)} - {"self", "cls"}
-            if _runs_one_of(wrapped, given, above):
+            if _runs_one_of(wrapped, given, above, place):
                 found.append(above.name.value)
     return found
 
 
-def _runs_one_of(wrapped: cst.BaseExpression, given: set[str], function: cst.FunctionDef) -> bool:
+def _runs_one_of(wrapped: cst.BaseExpression, given: set[str], function: cst.FunctionDef, place: Place) -> bool:
     if isinstance(wrapped, cst.Call):
-        return any(_runs_one_of(a.value, given, function) for a in wrapped.args[:1])
+        return any(_runs_one_of(a.value, given, function, place) for a in wrapped.args[:1])
     if isinstance(wrapped, cst.Lambda):
         return _calls(wrapped, given)
     parts = dotted(wrapped)
     if parts and parts[0] in given and parts[1:] in ([], ["forward"], ["__call__"]):
         return True
-    inner = (n for n in walk(function.body) if isinstance(n, cst.FunctionDef) and parts == [n.name.value])
+    named = (n for n, _ in place.parsed.nodes.get(cst.FunctionDef, ()) if isinstance(n, cst.FunctionDef))
+    inner = (n for n in named if parts == [n.name.value] and function in place.parsed.ancestors(n))
     return any(_calls(n, given) for n in inner)
 
 
