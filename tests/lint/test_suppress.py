@@ -178,5 +178,5 @@ def test_suppress_here_is_not_offered_where_no_comment_can_stand(text: str) -> N
 
 
 def test_a_suppression_in_a_statement_that_does_not_parse_is_not_called_unused() -> None:
-    text = "from torch.utils.checkpoint import checkpoint\ny = (checkpoint(f, x)  # remat: ignore[checkpoint-without-use-reentrant]\n"
-    assert check(text) == []
+    line = "y = (checkpoint(f, x)  # remat: ignore[checkpoint-without-use-reentrant]\n"
+    assert check("from torch.utils.checkpoint import checkpoint\n" + line) == []
