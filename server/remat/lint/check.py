@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "megatron", "fairscale", "lightning", "trl")
 KNOWN = frozenset({*(rule.name for rule in RULES), suppress.UNUSED})
-_WORDS = tuple(sorted({word for rule in RULES for word in rule.words}))
+# The word that most rules have first: it is the likeliest to be there, and one that is absent is sought to the end
+_WORDS = tuple(word for word, _ in Counter(sorted(word for rule in RULES for word in rule.words)).most_common())
 _WORDS_AS_BYTES = tuple(word.encode() for word in _WORDS)
 _BOM = "\ufeff"
 
