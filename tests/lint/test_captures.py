@@ -159,6 +159,14 @@ LATE = {
                 x = checkpoint(function=lambda: layer(3), use_reentrant=False)
             return x
     """,
+    "the carried result is looked at in between": """
+        def f(self, x):
+            for i, layer in enumerate(self.layers):
+                x = checkpoint(lambda h: layer(h), x, use_reentrant=False)
+                if self.nan_debug:
+                    self._check_nan(x, i)
+            return x
+    """,
     "try around the call": """
         def f(layers, x):
             for layer in layers:

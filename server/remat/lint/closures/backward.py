@@ -21,14 +21,14 @@ _LOGGERS = frozenset({"self", "log", "logger", "logging", "wandb", "mlflow"})
 
 
 @lru_cache(4096)
-def runs_backward(top: cst.CSTNode) -> bool:
-    """Whether the code below `top` may run backward, or hand what it computed to code that does."""
+def runs_backward(top: cst.CSTNode, *, by_others: bool = True) -> bool:
+    """Whether the code below `top` may run backward or, `by_others`, hand what it computed to code that does."""
     for node in walk(top):
         if isinstance(node, cst.Yield):
             return True
         if isinstance(node, cst.Call) and _BACKWARD.search(last_name(node)):
             return True
-        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and _takes_over(node.value):
+        if by_others and isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and _takes_over(node.value):
             return True
     return False
 

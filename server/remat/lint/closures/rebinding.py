@@ -62,11 +62,12 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: 
     if any(isinstance(a, cst.With) and without_gradient(a) for a in above):
         return
     inner = sum(isinstance(a, cst.FunctionDef | cst.Lambda) for a in above)  # those bind names of their own
+    by_others = not _is_carried_on(call, above)
     below: cst.CSTNode = call
     leaving: _Leaves | None = None
     for node in above:
         found: Iterable[Rebinding] = ()
-        if _ends(node, below):
+        if _ends(node, below, by_others=by_others):
             return
         if isinstance(node, cst.FunctionDef | cst.Lambda):
             inner, leaving = inner - 1, None
@@ -78,7 +79,7 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: 
         elif isinstance(node, cst.Return | cst.Raise):
             leaving = _Leaves.FOR_GOOD
         elif leaving is None:
-            found, leaving = _further_down(node, below)
+            found, leaving = _further_down(node, below, by_others=by_others)
         if not inner:
             yield from (f for f in found if f.path[0] == name)
             if leaving is _Leaves.FOR_GOOD:
@@ -86,14 +87,23 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: 
         below = node
 
 
-def _ends(node: cst.CSTNode, below: cst.CSTNode) -> bool:
+def _is_carried_on(call: cst.CSTNode, above: list[cst.CSTNode]) -> bool:
+    """`x = checkpoint(…, x)`: the next layer works on the result, so whatever looks at it meanwhile trains nothing."""
+    targets = {path for node in above if isinstance(node, cst.Assign) for path in _paths(node)}
+    arguments = call.args if isinstance(call, cst.Call) else ()
+    return any(
+        read.path in targets for a in arguments if not isinstance(a.value, cst.Lambda) for read in reads(a.value)
+    )
+
+
+def _ends(node: cst.CSTNode, below: cst.CSTNode, *, by_others: bool) -> bool:
     """Whether nothing outside of `node` can come between the call in `below` and backward."""
     if isinstance(node, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
-        return below is node.body and runs_backward(node.body)
+        return below is node.body and runs_backward(node.body, by_others=by_others)
     return isinstance(node, cst.ClassDef | cst.Yield)
 
 
-def _further_down(node: cst.CSTNode, below: cst.CSTNode) -> tuple[list[Rebinding], _Leaves | None]:
+def _further_down(node: cst.CSTNode, below: cst.CSTNode, *, by_others: bool) -> tuple[list[Rebinding], _Leaves | None]:
     """What the statements after `below` in `node` bind, up to the one that leaves, and how that leaves."""
     later: list[cst.CSTNode] = []
     if isinstance(node, cst.Try | cst.TryStar):
@@ -104,7 +114,7 @@ def _further_down(node: cst.CSTNode, below: cst.CSTNode) -> tuple[list[Rebinding
     found: list[Rebinding] = []
     for statement in later:
         found += bound(statement)
-        if leaving := _leaves(statement):
+        if leaving := _leaves(statement, by_others=by_others):
             return found, leaving
     return found, None
 
@@ -115,8 +125,8 @@ def _block(node: cst.CSTNode) -> list[cst.CSTNode]:
     return list(node.body) if isinstance(node, blocks) else []
 
 
-def _leaves(statement: cst.CSTNode) -> _Leaves | None:
-    if runs_backward(statement):
+def _leaves(statement: cst.CSTNode, *, by_others: bool) -> _Leaves | None:
+    if runs_backward(statement, by_others=by_others):
         return _Leaves.FOR_GOOD
     for part in _block(statement) or [statement]:
         if isinstance(part, cst.Break):
