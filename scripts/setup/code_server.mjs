@@ -35,19 +35,26 @@ export async function prepareCodeServer() {
     async () => {
       await needBuildTools();
       const headers = dirname(dirname(node)); // else node-gyp downloads them from elsewhere
-      const env = { ...process.env, PATH: dirname(node) + delimiter + process.env.PATH, npm_config_nodedir: headers };
-      await install(serverFolder, `code-server@${CODE_SERVER}`, env);
+      const path = dirname(node) + delimiter + process.env.PATH;
+      const env = { ...withoutNpm(process.env), PATH: path, npm_config_nodedir: headers };
+      await install(serverFolder, `code-server@${CODE_SERVER}`, { node, env });
       if (!existsSync(entry)) throw new Failed(`code-server was installed, but ${entry} is not there`);
     },
   );
   return [node, entry];
 }
 
+/** Without what `npm run` adds, which says which Node we run on, and code-server's install script believes it. */
+function withoutNpm(env) {
+  const users = /^npm_config_(registry|.*proxy|cafile|cache)$/i;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => users.test(name) || !/^(npm_|NODE$)/.test(name)));
+}
+
 /** Each in a folder of its own: npm would remove the one when it installs the other. */
-async function install(folder, spec, env = process.env) {
+async function install(folder, spec, options = {}) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
-  await npm(["install", "--no-audit", "--no-fund", "--no-save", spec], { cwd: folder, env });
+  await npm(["install", "--no-audit", "--no-fund", "--no-save", spec], { cwd: folder, ...options });
 }
 
 async function needBuildTools() {

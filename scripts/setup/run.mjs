@@ -35,8 +35,11 @@ export function capture(command, args, { echo, ...options } = {}) {
   });
 }
 
-/** npm, whatever it is called here; `npm run` says where it is. */
-export function npm(args, options) {
+/**
+ * npm, whatever it is called here; `npm run` says where it is. `node` runs it instead of our own Node: npm puts the
+ * folder of the Node that it runs on first in the PATH of install scripts.
+ */
+export function npm(args, { node = process.execPath, ...options } = {}) {
   const cli = process.env.npm_execpath;
-  return cli ? quietly(process.execPath, [cli, ...args], options) : quietly("npm", args, { shell: true, ...options });
+  return cli ? quietly(node, [cli, ...args], options) : quietly("npm", args, { shell: true, ...options });
 }
