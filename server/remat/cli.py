@@ -1,4 +1,4 @@
-"""The command line: `remat check`, `fix`, `rules` and `lsp`. Exit status 0: clean, 1: problems found, 2: an error."""
+"""The command line: `remat check`, `fix`, `diagnose`, `rules` and `lsp`. Exit 0: clean, 1: problems, 2: error."""
 
 # What a command needs is imported when it runs: `remat --help` should not wait for the parser.
 # ruff: noqa: PLC0415
@@ -121,6 +121,27 @@ def fix(*, unsafe_fixes: bool, diff: bool, **given: Unpack[Given]) -> None:
     from remat import commands
 
     sys.exit(commands.fix(_request(given, unsafe=unsafe_fixes), diff=diff))
+
+
+@remat.command(short_help="Say what failed in a log, and why.")
+@click.argument("paths", nargs=-1, metavar="FILE… | -", required=True)
+@click.option("--one-run", is_flag=True, help="Take all files together as one run; a folder always is one.")
+@click.option(
+    "--output-format",
+    type=click.Choice(("text", "markdown", "json")),
+    default="text",
+    show_default=True,
+    help="How the report is printed.",
+)
+def diagnose(*, paths: tuple[str, ...], one_run: bool, output_format: str) -> None:
+    """Read the log or traceback of a failed run and say what began it, what followed, and how to fix it.
+
+    Each FILE is a run of its own; a folder (such as torchrun --log-dir wrote) is one run; - is standard input.
+    Exit status: 0 nothing failed, 1 a failure was diagnosed, 2 something could not be read.
+    """
+    from remat import diagnosing
+
+    sys.exit(diagnosing.run(paths, output_format, one_run=one_run))
 
 
 @remat.command(short_help="List the rules, or show the documentation of one.")

@@ -1,0 +1,217 @@
+"""
+The only judgement: what began it, on which rank, and who merely followed.
+
+The steps stand in the order of evidence; the first that decides ends the search, and what it decided is a claim with
+its lines. What the log cannot decide is named as missing, with the command that obtains it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from remat.diagnose.ended import by_command_line, by_exit, unexplained
+from remat.diagnose.evidence import SIGNALS, gather
+from remat.diagnose.own import by_fingerprint, by_own_error
+from remat.diagnose.report import Claim, Collateral, Cure, Missing, Report
+from remat.diagnose.signatures import KINDS
+from remat.diagnose.stops import by_the_machine, from_outside
+from remat.diagnose.verdict import Verdict, verdict
+from remat.diagnose.waits import by_waiting
+
+if TYPE_CHECKING:
+    from remat.diagnose.evidence import Case
+    from remat.diagnose.reading import Run
+
+_NOT_FINITE = re.compile(r"finite|nan|inf", re.IGNORECASE)
+_WARNINGS = {
+    "use_reentrant": (
+        "ckpt.use_reentrant_warning",
+        "Only a warning: checkpoint was called without use_reentrant; pass use_reentrant=False.",
+    ),
+    "scheduler_first": ("not_a_failure", "Only a warning: lr_scheduler.step() was called before optimizer.step()."),
+    "cache_off": (
+        "not_a_failure",
+        "Only a warning: use_cache=True does not go with gradient checkpointing and was turned off.",
+    ),
+    "no_grad_inputs": (
+        "ckpt.no_input_requires_grad",
+        "A warning: a checkpointed block has no input that requires grad; its parameters get no gradients.",
+    ),
+}
+
+
+class _Facts(dict[str, str]):
+    """A fact that the log does not give reads as unknown in a sentence."""
+
+    def __missing__(self, key: str) -> str:
+        return "(not shown)"
+
+
+def fill(template: str, facts: dict[str, str]) -> str:
+    return template.format_map(_Facts(facts))
+
+
+def judge(run: Run) -> Report:
+    """Decide on one run."""
+    case = gather(run)
+    steps = (
+        from_outside,
+        by_the_machine,
+        by_fingerprint,
+        _not_finite,
+        by_own_error,
+        by_command_line,
+        by_exit,
+        by_waiting,
+        unexplained,
+    )
+    for step in steps:
+        if (made := step(case)) is not None:
+            return _report(case, made)
+    return _no_failure(case, run)
+
+
+def _not_finite(case: Case) -> Verdict | None:
+    """A loss that stopped being finite before anything complained of it."""
+    seen = case.notices.get("not_finite", ())
+    complaint = next((one for one in case.own if one.signature.id == "prec.nan_loss"), None)
+    if complaint is not None and complaint.facts.get("rank", "").isdigit():
+        rank = int(complaint.facts["rank"])
+        facts = {"at": f" on rank {rank} at iteration {complaint.facts.get('step', '?')}", "between": ""}
+        made = verdict("prec.nan_loss", facts, complaint.lines, "the text names the rank", rank)
+        return Verdict(made.kind, made.facts, made.lines, made.step, rank, complaint.place, complaint.said)
+    others = [one for one in case.own if one.weight > 0 and one is not complaint]
+    checks = [one for one in case.own if one.weight == 0]
+    if others or (checks and not _NOT_FINITE.search(checks[0].said)):
+        return None
+    if len(seen) < 2 and complaint is None and not (seen and checks):
+        return None
+    step = seen[0].facts.get("step", "") if seen else ""
+    facts = {
+        "at": f" first at step {step}" if step else "",
+        "between": f" at or just before step {step}" if step else "",
+    }
+    shown = complaint or (checks[0] if checks else None)
+    lines = (*(n.line for n in seen[:2]), *(shown.lines if shown else ()))
+    made = verdict("prec.nan_loss", facts, lines, "the first line with a non-finite loss")
+    return Verdict(
+        made.kind, made.facts, made.lines, made.step, None, shown.place if shown else None, shown.said if shown else ""
+    )
+
+
+def _report(case: Case, made: Verdict) -> Report:
+    kind, facts = made.kind, made.facts
+    summary = fill(kind.cause, facts)
+    if made.rank is not None and f"rank {made.rank}" not in summary.lower():
+        summary = f"Rank {made.rank}: {summary}"
+    if made.said and made.said[:60] not in summary:
+        summary += f" The log says: {made.said}"
+    also = [Claim(one.signature.id, f"Also, later{_of(one.rank)}: {one.said}", one.lines) for one in made.also]
+    if case.later:
+        first = case.later[0]
+        also.append(
+            Claim(first.signature.id, f"A later attempt failed too, as a consequence: {first.said}", first.lines)
+        )
+    return Report(
+        failed=not kind.finished,
+        cause=Claim(kind.id, summary, tuple(sorted(dict.fromkeys(made.lines))) or (1,)),
+        initiating_rank=made.rank,
+        collateral=_collateral(case, made),
+        fix=Cure(fill(kind.fix, facts), kind.rules),
+        verify=fill(kind.verify, facts),
+        missing=_missing(made),
+        also=tuple(also),
+        location=made.place,
+        decided=(Claim(kind.id, made.step, tuple(sorted(dict.fromkeys(made.lines)))),),
+    )
+
+
+def _of(rank: int | None) -> str:
+    return "" if rank is None else f" on rank {rank}"
+
+
+def _missing(made: Verdict) -> tuple[Missing, ...]:
+    facts = made.facts
+    found = (
+        []
+        if "settled" in facts
+        else [Missing(fill(a.fact, facts), fill(a.why, facts), fill(a.how, facts)) for a in made.kind.asks]
+    )
+    if facts.get("missing"):
+        found.append(
+            Missing(
+                facts["missing"],
+                "the text shows that they differ, not which one is meant",
+                "TORCH_DISTRIBUTED_DEBUG=DETAIL on the same command; py-spy dump --pid PID on both ranks",
+            )
+        )
+    if made.truncated and made.kind.weight == 0:
+        found.append(
+            Missing(
+                "the frames above: which file and line, and whether a DataLoader worker raised it",
+                "the traceback is cut off at its head",
+                "select from the line `Traceback (most recent call last)` on",
+            )
+        )
+    return tuple(found)
+
+
+def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
+    """Every rank that is known to have followed, with the lines that show it."""
+    if not made.left_alone:
+        return ()
+    shown: dict[int, tuple[str, tuple[int, ...]]] = {}
+    for rank, lines in case.waits.items():
+        shown[rank] = ("waited for a peer until it was lost or the timeout came", lines[:3])
+    if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", "proc.sigterm_preempt"}:
+        for exit_ in case.exits.values():
+            if exit_.rank not in shown:
+                shown[exit_.rank] = (
+                    f"ended with exit code {exit_.code}{_signal(exit_.code)} after the first failure",
+                    (exit_.line,),
+                )
+        for rank, line in case.terminated.items():
+            shown.setdefault(rank, ("was stopped by the launcher (SIGTERM)", (line,)))
+    spawned = [n.line for n in case.notices.get("terminating", ())]
+    if made.rank is not None and spawned:
+        for rank in range(len(spawned) + 1):
+            shown.setdefault(rank, ("was stopped by mp.spawn (SIGTERM)", (spawned[0],)))
+    if made.kind.id == "proc.sigterm_preempt" and not shown and "death" in case.notices:
+        for rank, (_, last) in case.seen.items():
+            shown[rank] = ("ran until the stop", (last,))
+    return tuple(
+        Collateral(rank, f"Rank {rank} {said}.", tuple(sorted(dict.fromkeys(lines))))
+        for rank, (said, lines) in sorted(shown.items())
+        if rank != made.rank and rank not in made.involved
+    )
+
+
+def _signal(code: int) -> str:
+    return f" ({SIGNALS[-code]})" if -code in SIGNALS else ""
+
+
+def _no_failure(case: Case, run: Run) -> Report:
+    """Nothing failed: say so, and what was noticed on the way."""
+    also = [
+        Claim("not_a_failure", "No failure: the text shows none, and no process ended with an error.", (case.last,))
+    ]
+    also += [
+        Claim(identity, said, (case.notices[name][0].line,))
+        for name, (identity, said) in _WARNINGS.items()
+        if name in case.notices
+    ]
+    if run.recovered_count:
+        shown = run.recovered[-1]
+        also.append(
+            Claim(
+                "not_a_failure",
+                f"Recovered: {run.recovered_count} error(s) after which the run went on, the last: "
+                f"{shown.chain[-1].text[:200]}",
+                (shown.at,),
+            )
+        )
+    return Report(failed=False, also=tuple(also))
+
+
+__all__ = ["KINDS", "fill", "judge"]

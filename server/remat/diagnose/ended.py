@@ -1,0 +1,163 @@
+"""Ranks that ended without a word: by a signal, or with a status that the others do not have."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from remat.diagnose.evidence import SIGNALS, Case, Exit
+from remat.diagnose.verdict import Verdict, verdict
+
+_REJECTED = re.compile(
+    r"unrecognized arguments|arguments are required|^argument |invalid choice|expected (?:one|at least one) "
+    r"argument|No such option|Missing (?:option|argument)"
+)
+_CRASHES = {
+    -9: "proc.sigkill_unknown",
+    -11: "proc.segfault",
+    -7: "proc.sigbus",
+    -10: "proc.sigbus",
+    137: "proc.sigkill_unknown",
+    139: "proc.segfault",
+    135: "proc.sigbus",
+}
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Noticed
+
+
+def by_command_line(case: Case) -> Verdict | None:
+    """An argument parser's complaint."""
+    for notice in case.notices.get("usage", ()):
+        if _REJECTED.search(notice.facts["message"]):
+            return verdict(
+                "config.cli_argument",
+                notice.facts,
+                (notice.line,),
+                "the argument parser's own message",
+                left_alone=False,
+            )
+    return None
+
+
+def by_exit(case: Case) -> Verdict | None:
+    """The one rank whose process ended in a way the others' did not."""
+    forced = bool(case.notices.get("forced")) or bool(case.notices.get("deepspeed_kill"))
+    crashed = [e for e in case.exits.values() if e.code in _CRASHES and not (forced and e.code == -9)]
+    if crashed:
+        return _crash(crashed)
+    aborted = _aborted(case)
+    if aborted is not None:
+        return aborted
+    positive = [e for e in case.exits.values() if e.code > 0 and e.rank not in case.waits]
+    if len(positive) == 1 and (case.complete or case.waits) and (case.waits or len(case.world) > 1):
+        (ended,) = positive
+        facts = {"who": f"rank {ended.rank}", "code": str(ended.code)}
+        return verdict(
+            "proc.exit_no_trace",
+            facts,
+            (ended.line,),
+            "the only rank that ended with an error status of its own",
+            ended.rank,
+        )
+    return _without_launcher(case)
+
+
+def _crash(crashed: list[Exit]) -> Verdict | None:
+    kinds = {_CRASHES[e.code] for e in crashed}
+    first = min(crashed, key=lambda e: e.line)
+    rank = first.rank if len(crashed) == 1 else None
+    if len(kinds) > 1:
+        return None
+    ranks = sorted(e.rank for e in crashed)
+    who = f"Rank {rank}" if rank is not None else f"Ranks {', '.join(map(str, ranks))} each"
+    facts = {"who": who}
+    lines = tuple(e.line for e in crashed[:4])
+    made = verdict(kinds.pop(), facts, lines, "the launcher shows how the process ended", rank)
+    plain = {name: value for name, value in made.facts.items() if name != "settled"}
+    return Verdict(made.kind, plain, made.lines, made.step, rank, involved=frozenset(ranks))
+
+
+def _aborted(case: Case) -> Verdict | None:
+    """SIGABRT counts only where the rank has no waiting text of its own."""
+    what = case.first("cpp_what")
+    if what is not None and "Received data size doesn't match" in what.facts["what"]:
+        victims = frozenset(e.rank for e in case.exits.values() if e.code == -6)
+        facts = {
+            "difference": what.facts["what"][:200],
+            "missing": "which rank sent another size than the receivers expected: print the tensor's shape on "
+            "every rank",
+        }
+        made = verdict(
+            "dist.mismatched_collective", facts, (what.line,), "gloo's receiver met another size than it expected"
+        )
+        return Verdict(made.kind, made.facts, made.lines, made.step, involved=frozenset(), left_alone=bool(victims))
+    aborted = [e for e in case.exits.values() if e.code == -6 and e.rank not in case.waits]
+    if len(aborted) != 1 or case.waits or what is None:
+        return None
+    facts = {"who": f"Rank {aborted[0].rank}", "what": what.facts["what"][:200]}
+    rank = aborted[0].rank if case.world - {aborted[0].rank} else None
+    return verdict("proc.abort", facts, (what.line, aborted[0].line), "the only rank that was aborted", rank)
+
+
+def _without_launcher(case: Case) -> Verdict | None:
+    """A shell's `Killed`, `Segmentation fault` or `Bus error`."""
+    if case.exits or case.waits:
+        return None
+    signalled = case.first("signalled")
+    names = (("killed", "proc.sigkill_unknown"), ("faulted", "proc.segfault"), ("bus_fault", "proc.sigbus"))
+    notice: Noticed | None = None
+    for name, identity in names:
+        notice = case.first(name)
+        if (
+            signalled is not None
+            and signalled.facts["signal"] == {"killed": "SIGKILL", "faulted": "SIGSEGV", "bus_fault": "SIGBUS"}[name]
+        ):
+            notice = notice or signalled
+        if notice is not None and notice.line >= case.last - 40:
+            made = verdict(identity, {"who": "The process"}, (notice.line,), "the shell shows how the process ended")
+            plain = {key: value for key, value in made.facts.items() if key != "settled"}
+            return Verdict(made.kind, plain, made.lines, made.step)
+    return None
+
+
+def unexplained(case: Case) -> Verdict | None:
+    """Something failed, and nothing shows what."""
+    lines = case.launcher or tuple(line for found in case.waits.values() for line in found)[:4]
+    bad = sorted(e.rank for e in case.exits.values() if e.code not in {0, -15})
+    if not lines or (not case.exits and not case.waits and not case.notices.get("root")):
+        return None
+    if len(bad) > 1:
+        codes = {case.exits[rank].code for rank in bad}
+        named = ", ".join(map(str, bad))
+        shown = (
+            f"ranks {named} ended with {_said(codes)}, in an unknown order (the same second), and none printed an error"
+        )
+        needed = (
+            "any rank's traceback: the ranks exited with an error and none printed it (stderr of the ranks, @record "
+            "error files)"
+        )
+    elif bad:
+        code = case.exits[bad[0]].code
+        shown = f"the launcher noticed rank {bad[0]} first (exit code {code}), which is not proof that it began there"
+        needed = (
+            f"the Failures list and rank {bad[0]}'s traceback above the selection; torchelastic's Root Cause alone is "
+            "the first the agent noticed"
+        )
+    else:
+        shown = "only ranks that lost a peer are shown"
+        needed = "the log of the peer that closed its connection or stalled: its traceback, stderr and exit code"
+    made = verdict(
+        "ambiguous.no_traceback",
+        {"shown": shown, "needed": needed},
+        lines,
+        "only consequences are shown",
+        left_alone=False,
+    )
+    return Verdict(made.kind, made.facts, made.lines, made.step, involved=frozenset(bad), left_alone=not bad)
+
+
+def _said(codes: set[int]) -> str:
+    return "exit code " + ", ".join(
+        f"{code}{f' ({SIGNALS[-code]})' if -code in SIGNALS else ''}" for code in sorted(codes)
+    )

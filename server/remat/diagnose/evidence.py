@@ -1,0 +1,192 @@
+"""Everything one run shows, gathered by rank: what blame is decided on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from remat.diagnose.recognise import LAUNCHERS, Found, recognise
+from remat.diagnose.signatures import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from remat.diagnose.reading import Run
+    from remat.diagnose.signature import Facts, Noticed
+
+SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a rank's process ended, as a launcher saw it."""
+
+    rank: int
+    code: int
+    pid: int
+    line: int
+    time: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The evidence. `world`: every rank that is known to exist; `complete`: the launcher's list is whole."""
+
+    own: tuple[Found, ...]
+    waiting: tuple[Found, ...]
+    exits: dict[int, Exit]
+    notices: dict[str, tuple[Noticed, ...]]
+    world: frozenset[int]
+    seen: dict[int, tuple[int, int]]
+    terminated: dict[int, int]  # rank -> line of the launcher's closing signal
+    complete: bool
+    launcher: tuple[int, ...]  # lines of the launcher that say something failed
+    later: tuple[Found, ...] = ()  # failures of later attempts
+    last: int = 1
+    waits: dict[int, tuple[int, ...]] = field(default_factory=dict)  # rank -> lines that show it waiting
+
+    def first(self, name: str) -> Noticed | None:
+        found = self.notices.get(name)
+        return found[0] if found else None
+
+
+def gather(run: Run) -> Case:
+    notices = {name: tuple(found) for name, found in run.notices.items()}
+    printed = run.failures
+    if not printed and run.recovered and ("failed" in notices or "entry_code" in notices):
+        printed = list(run.recovered)  # the launcher says that something failed after all
+    named = {failure.rank for failure in printed}
+    printed = printed + [failure for failure in run.entry_failures if failure.rank not in named]
+    found = [recognise(f, notices) for f in printed if f.chain[-1].type.rpartition(".")[2] not in LAUNCHERS]
+    if any(not one.logged for one in found):
+        found = [one for one in found if not one.logged]
+    found += _bare(notices)
+    boundary = _restarted_at(notices)
+    later = tuple(one for one in found if boundary and one.lines[-1] > boundary)
+    found = [one for one in found if one not in later]
+    exits = _exits(notices, boundary)
+    terminated, known_by_pid = _terminated(notices, exits, boundary)
+    waits = _waits(notices, found)
+    world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid
+    return Case(
+        own=tuple(one for one in found if not one.waiting),
+        waiting=tuple(one for one in found if one.waiting),
+        exits=exits,
+        notices=notices,
+        world=world,
+        seen=dict(run.ranks),
+        terminated=terminated,
+        complete="others" in notices,
+        launcher=tuple(n.line for name in ("failed", "root", "entry_code", "death") for n in notices.get(name, ()))[:4],
+        later=later,
+        last=max(run.last, 1),
+        waits=waits,
+    )
+
+
+def _bare(notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:
+    return [
+        Found(
+            KINDS[name[5:]], found[0].facts, found[0].rank, (found[0].line,), "", time=found[0].time, host=found[0].host
+        )
+        for name, found in notices.items()
+        if name.startswith("bare:")
+    ]
+
+
+def _restarted_at(notices: dict[str, tuple[Noticed, ...]]) -> int | None:
+    """The line where the first attempt ended, if the launcher made another."""
+    by_agent: dict[tuple[str, str], list[Noticed]] = {}
+    for notice in notices.get("failed", ()):
+        by_agent.setdefault((notice.host, notice.facts.get("agent", "")), []).append(notice)
+    again = [found[0].line for found in by_agent.values() if len({n.facts["pid"] for n in found}) > 1]
+    restarts = [notice.line for notice in notices.get("restart", ())]
+    return min([*again, *restarts], default=None)
+
+
+def _exits(notices: dict[str, tuple[Noticed, ...]], boundary: int | None) -> dict[int, Exit]:
+    exits: dict[int, Exit] = {}
+    if boundary is None:
+        codes = {notice.line: notice for notice in notices.get("entry_code", ())}
+        times = {notice.line: notice.facts["time"] for notice in notices.get("entry_time", ())}
+        hosts = {notice.line: notice.facts["host"] for notice in notices.get("entry_host", ())}
+        for entry in notices.get("entry_rank", ()):
+            rank, at = int(entry.facts["rank"]), entry.line
+            code = next((codes[line] for line in range(at, at + 4) if line in codes), None)
+            if code is not None and rank not in exits:
+                time = next((times[line] for line in range(at, at - 5, -1) if line in times), "")
+                host = next((hosts[line] for line in range(at, at - 4, -1) if line in hosts), "")
+                exits[rank] = Exit(rank, int(code.facts["code"]), int(code.facts["pid"]), code.line, time, host)
+    if not exits:
+        for notice in notices.get("failed", ())[:1]:
+            rank = int(notice.facts["local"])
+            exits[rank] = Exit(rank, int(notice.facts["code"]), int(notice.facts["pid"]), notice.line)
+    for notice in notices.get("spawned_ended", ()):
+        signal = notice.facts.get("signal", "")
+        number = next((-n for n, name in SIGNALS.items() if name == signal), int(notice.facts.get("code", "1")))
+        if notice.rank is not None:
+            exits[notice.rank] = Exit(notice.rank, number, 0, notice.line)
+    _tasks(notices, exits)
+    return exits
+
+
+_HOW = {"Killed": -9, "Segmentation fault": -11, "Bus error": -7, "Aborted": -6, "Terminated": -15, "Out Of Memory": -9}
+
+
+def _tasks(notices: dict[str, tuple[Noticed, ...]], exits: dict[int, Exit]) -> None:
+    """Add what srun says of its tasks; a task is a rank where nothing else says otherwise."""
+    for notice in notices.get("task_ended", ()):
+        how = notice.facts["how"]
+        code = _HOW.get(how, int(how.rsplit(" ", 1)[-1]) if how[-1].isdigit() else 1)
+        for rank in _numbers(notice.facts["tasks"]):
+            exits.setdefault(rank, Exit(rank, code, 0, notice.line, host=notice.facts["node"]))
+
+
+def _numbers(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdigit():
+            found += range(int(low), min(int(high), int(low) + 4096) + 1) if high.isdigit() else [int(low)]
+    return found
+
+
+def _terminated(
+    notices: dict[str, tuple[Noticed, ...]], exits: dict[int, Exit], boundary: int | None
+) -> tuple[dict[int, int], frozenset[int]]:
+    """The ranks that the launcher stopped. It starts them in order, so that sorted process ids are local ranks."""
+    closing = {
+        int(n.facts["pid"]): n.line for n in notices.get("closing", ()) if boundary is None or n.line <= boundary
+    }
+    failed = {int(n.facts["pid"]): int(n.facts["local"]) for n in notices.get("failed", ())[:1]}
+    hosts = {n.host for n in notices.get("closing", ())}
+    if len(hosts) > 1:
+        return {}, frozenset()
+    by_pid = {exit_.pid: exit_.rank for exit_ in exits.values() if exit_.pid}
+    pids = sorted({*closing, *failed, *by_pid})
+    offsets = {by_pid[pid] - at for at, pid in enumerate(pids) if pid in by_pid} or {0}
+    ordered = len(offsets) == 1 and all(pids.index(pid) == local for pid, local in failed.items())
+    if not ordered:
+        known = {by_pid[pid]: line for pid, line in closing.items() if pid in by_pid}
+        return known, frozenset()
+    (offset,) = offsets
+    ranks = {at + offset: closing[pid] for at, pid in enumerate(pids) if pid in closing}
+    return ranks, frozenset(ranks)
+
+
+def _waits(notices: dict[str, tuple[Noticed, ...]], found: Sequence[Found]) -> dict[int, tuple[int, ...]]:
+    waits: dict[int, tuple[int, ...]] = {}
+    for name in ("timeout", "status"):
+        for notice in notices.get(name, ()):
+            if notice.rank is not None and len(waits.get(notice.rank, ())) < 3:
+                waits[notice.rank] = (*waits.get(notice.rank, ()), notice.line)
+    for one in found:
+        rank = one.rank if one.rank is not None else _said_rank(one.facts)
+        if one.waiting and rank is not None:
+            waits[rank] = (*waits.get(rank, ()), *one.lines)
+    return waits
+
+
+def _said_rank(facts: Facts) -> int | None:
+    return int(facts["waiting"]) if facts.get("waiting", "").isdigit() else None

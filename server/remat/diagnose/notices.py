@@ -1,0 +1,172 @@
+"""Lines that mean something by themselves: a launcher's, a scheduler's, a kernel's, a watchdog's, a warning."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """`needle` is in every line that `pattern` can match."""
+
+    name: str
+    needle: str
+    pattern: re.Pattern[str]
+
+
+def _mark(name: str, needle: str, pattern: str = "") -> Mark:
+    return Mark(name, needle, re.compile(pattern or re.escape(needle)))
+
+
+LAUNCHER = (
+    _mark(
+        "failed",
+        "failed (exitcode",
+        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
+    ),
+    _mark("closing", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>\w+)"),
+    _mark("forced", "forcefully exiting", r"forcefully exiting via (?P<signal>\w+)"),
+    _mark("death", "death signal", r"Received (?P<signal>\w+) death signal"),
+    _mark("got_signal", "got signal: ", r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\d+)"),
+    _mark("terminating", "via signal SIG", r"Terminating process (?P<pid>\d+) via signal (?P<signal>\w+)"),
+    _mark(
+        "spawned_failed",
+        "terminated with the following",
+        r"Process (?P<rank>\d+) terminated with the "
+        r"following error",
+    ),
+    _mark(
+        "spawned_ended",
+        " terminated with ",
+        r"[Pp]rocess (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+))",
+    ),
+    _mark("entry_time", "time      : ", r"^\s*time      : (?P<time>\S+)"),
+    _mark("entry_host", "host      : ", r"^\s*host      : (?P<host>\S+)"),
+    _mark("entry_rank", "(local_rank: ", r"^\s*rank      : (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)"),
+    _mark("entry_code", "exitcode  : ", r"^\s*exitcode  : (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)"),
+    _mark("entry_text", "traceback : ", r"^\s*traceback : (?P<text>.*)"),
+    _mark("block", " FAILED", r"^\S.* FAILED\s*$"),
+    _mark("others", "Failures:", r"^\s*Failures:\s*$"),
+    _mark("root", "Root Cause (first observed failure)"),
+    _mark("restart", "restarting worker group", r"restarting worker group|restart_count=[1-9]"),
+    _mark(
+        "task_ended",
+        "srun: error: ",
+        r"srun: error: (?P<node>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>Out Of Memory|Killed|Terminated|Aborted"
+        r"|Segmentation fault|Bus error|Exited with exit code \d+)",
+    ),
+    _mark("cancelled", "CANCELLED AT", r"CANCELLED AT \S+(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE))?"),
+    _mark("node_failure", "ode failure on", r"[Nn]ode failure on (?P<node>[\w.-]+)"),
+    _mark("node_failure", "NodeNotReady", r"(?P<node>[\w.-]*)\s*NodeNotReady"),
+    _mark("evicted", "Evicted", r"\bEvicted\b|\bPreempt(?:ed|ing|ion)\b"),
+    _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
+    _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
+    _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
+    _mark(
+        "killed",
+        "illed",
+        r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$|exited? (?:with )?(?:code "
+        r")?137\b",
+    ),
+    _mark("faulted", "egmentation fault", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Segmentation fault(?: \(core dumped\))?"),
+    _mark("bus_fault", "Bus error", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Bus error(?: \(core dumped\))?"),
+)
+MACHINE = (
+    _mark(
+        "oom_kill",
+        "ut of memory: Kill",
+        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+) \("
+        r"(?P<process>[^)]*)\)"
+        r"(?:.*?anon-rss:(?P<rss>\d+)kB)?",
+    ),
+    _mark("oom_kill", "oom", r"(?P<text>oom[-_]kill(?: event|er)?.*)"),
+    _mark("oom_kill", "OOMKilled", r"(?P<text>.{0,80}OOMKilled.{0,80})"),
+    _mark("xid", "NVRM: Xid", r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<xid>\d+),? ?(?P<what>.{0,200})"),
+    _mark("sized_up", "CUDA capability sm_", r"with CUDA capability (?P<sm>sm_\w+) is not compatible"),
+    _mark("built_for", "supports CUDA capabilities", r"supports CUDA capabilities (?P<built>[\w ]+)\."),
+    _mark(
+        "assertion",
+        "Assertion `",
+        r"(?P<source>[\w./-]+\.cu):\d+: (?P<kernel>.{0,120}?): block: .{0,120}?Assertion `(?P<what>.{1,300})` failed",
+    ),
+    _mark("worker_bus", "Unexpected bus error encountered in worker"),
+    _mark("shm_short", "insufficient shared memory (shm)"),
+    _mark(
+        "cpp_abort",
+        "terminate called",
+        r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'"
+        r"|without)",
+    ),
+    _mark("cpp_what", "what():", r"^\s*what\(\):\s+(?P<what>.{1,600})"),
+)
+NCCL = (
+    _mark(
+        "timeout",
+        "Watchdog caught collective operation timeout",
+        r"Rank (?P<rank>\d+)\] +Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+        r"OpType=(?P<op>\w+), NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+), Timeout\(ms\)="
+        r"(?P<timeout>\d+)\)",
+    ),
+    _mark(
+        "status",
+        "detected by watchdog at work",
+        r"\[(?P<group>[^\]]*?) ?Rank (?P<rank>\d+)\].*?at work(?: sequence id)?: (?P<seq>-?\d+)\D{1,40}last enqueued"
+        r"(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: (?P<completed>-?\d+)",
+    ),
+    _mark(
+        "dump",
+        "Received a dump signal",
+        r"\[(?P<group>[^\]]*?) ?Rank (?P<rank>\d+)\].*?from (?:this local rank| ?rank (?P<sender>\d+)).*?Last "
+        r"enqueued NCCL "
+        r"work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+    ),
+    _mark("stuck", "watchdog got stuck", r"Rank (?P<rank>\d+)\].*?watchdog got stuck for (?P<seconds>\d+) seconds"),
+    _mark("no_recorder", "FlightRecorder is disabled"),
+    _mark("nccl_warn", "NCCL WARN", r"NCCL WARN (?P<text>.{1,300})"),
+    _mark("bootstrap", "Bootstrap : Using", r"Bootstrap : Using (?P<interface>[\w.-]+):(?P<address>[\w.:]+)"),
+    _mark("passed_barrier", "successfully reached monitoredBarrier", r"Rank (?P<rank>\d+) successfully reached"),
+    _mark("store_socket", "waitForInput", r"remote=\[(?P<node>[\w.:-]+)\]"),
+    _mark("mesh", "connectFullMesh failed"),
+)
+TRAINING = (
+    _mark("no_grad_inputs", "None of the inputs have requires_grad=True"),
+    _mark("use_reentrant", "the use_reentrant parameter should be passed explicitly"),
+    _mark("numpy_one", "compiled using NumPy 1.x cannot be run in"),
+    _mark("scheduler_first", "`lr_scheduler.step()` before `optimizer.step()`"),
+    _mark("cache_off", "use_cache=True` is incompatible with gradient checkpointing"),
+    _mark("blocking", "CUDA_LAUNCH_BLOCKING=1 ", r"CUDA_LAUNCH_BLOCKING=1 +\S*(?:python|torchrun|accelerate)"),
+    _mark(
+        "not_finite",
+        "nan",
+        r"\b(?:loss|Loss|lm loss|train_loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>nan)\b",
+    ),
+    _mark("not_finite", "NaN", r"\b(?:loss|Loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>NaN)\b"),
+    _mark("not_finite", "inf", r"\b(?:loss|Loss)\b['\"]?\s*[=:|]?\s*['\"]?(?P<value>-?inf)\b"),
+    _mark(
+        "finished",
+        "finished",
+        r"(?P<what>(?:epoch|Epoch) \d+ finished|[Tt]raining finished)(?:: (?P<batches>\d+) batches)?",
+    ),
+    _mark("tokenising", "okeniz", r"(?P<what>[Tt]okeniz[^:|]{0,80}):\s+(?P<percent>\d+)%\|"),
+    _mark("tokenising", "Map", r"^(?P<what>Map[^:|]{0,60}):\s+(?P<percent>\d+)%\|"),
+    _mark("batches", " batches", r"(?:ran out|exhausted|finished|has|got)\D{0,30}(?P<batches>\d+) batches"),
+)
+MARKS = (*LAUNCHER, *MACHINE, *NCCL, *TRAINING)
+_STEP = re.compile(r"\b(?:step|Step|iter(?:ation)?|global_step)s?\b['\"]?\s*[=:]?\s*(\d{1,12})")
+
+
+def noticed(text: str) -> list[tuple[str, Facts]]:
+    """What this line means, as names with facts."""
+    found: list[tuple[str, Facts]] = []
+    for mark in MARKS:
+        if mark.needle in text and (match := mark.pattern.search(text)):
+            facts = {name: value for name, value in match.groupdict().items() if value is not None}
+            if mark.name == "not_finite" and (step := _STEP.search(text)):
+                facts["step"] = step[1]
+            found.append((mark.name, facts))
+    return found

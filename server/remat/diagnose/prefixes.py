@@ -1,0 +1,97 @@
+"""What was put before a line on its way here: ranks, tasks, hosts, containers, clocks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_STAMP = re.compile(
+    r"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: std(?:out|err) "
+    r"[FP])?(?: |$)"
+)
+_COMPOSE = re.compile(r"[\w.-]+[-_]\d+ +\|(?: |$)")
+_POD = re.compile(r"\[pod/[\w./-]+\] ?")
+_JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?!kernel:)[\w./@-]+(?:\[\d+\])?: ?")
+_RANK = re.compile(r"\s*\[(?:(?P<local>default)|[Rr]ank[ :]?)(?P<rank>\d{1,6})\](?::? |:|$)")
+_SAID_RANK = re.compile(r"[Rr]ank ?(?P<rank>\d{1,6}): ")
+_TASK = re.compile(r"\s*(?P<rank>\d{1,6}): ?")
+_HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ?")
+_GLOG = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ (?:(?P<process>\d+) )?[\w./-]+\.py:\d+\] (?:\[[\w/]+\] )*")
+_UNMISTAKABLE = ("Traceback (most recent", '  File "', "[rank", "[default")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One piece of a line: who said it, when, and what. `logged`: through torch's logger, not by the interpreter."""
+
+    text: str
+    rank: int | None = None
+    host: str = ""
+    time: str = ""
+    logged: bool = False
+    process: str = ""  # the logging process's id
+
+
+@dataclass(slots=True)
+class Prefixes:
+    """Strips prefixes; those that look like ordinary text (`3: `, `node1: `) only once the log has proved them."""
+
+    labelled: bool = False
+    hosts: set[str] = field(default_factory=set)
+
+    @property
+    def any_learnt(self) -> bool:
+        """Whether a rank may stand in a prefix that only `split` understands."""
+        return self.labelled or bool(self.hosts)
+
+    def learn(self, lines: list[str]) -> None:
+        """Look at the first lines: is each one labelled with a task, as `srun --label` does?"""
+        filled = [line for line in lines if line.strip()]
+        self.labelled = len(filled) >= 4 and 2 * sum(bool(_TASK.match(line)) for line in filled) > len(filled)
+
+    def split(self, text: str) -> Said:
+        rank: int | None = None
+        host, time, process, logged = "", "", "", False
+        for _ in range(6):  # as many layers as anyone puts on a line
+            match = self._next(text)
+            if match is None:
+                break
+            groups = match.groupdict()
+            if "rank" in groups and (rank is None or not groups.get("local")):
+                rank = int(groups["rank"])
+            host = groups.get("host") or host
+            time = groups.get("time") or time
+            process = groups.get("process") or process
+            logged = logged or match.re is _GLOG
+            text = text[match.end() :]
+        return Said(text, rank, host, time, logged, process)
+
+    def _next(self, text: str) -> re.Match[str] | None:
+        if not text:
+            return None
+        head = text[0]
+        if head.isdigit() and (match := _STAMP.match(text)):
+            return match
+        if head in "[ " and (match := _RANK.match(text) or _STAMP.match(text) or _POD.match(text)):
+            return match
+        if head in "EWIF" and (match := _GLOG.match(text)):
+            return match
+        if head.isalpha():
+            return _JOURNAL.match(text) or _COMPOSE.match(text) or _SAID_RANK.match(text) or self._host(text)
+        return self._task(text) if head.isdigit() or head == " " else None
+
+    def _host(self, text: str) -> re.Match[str] | None:
+        match = _HOST.match(text)
+        if match is None:
+            return None
+        if match["host"] not in self.hosts and text.startswith(_UNMISTAKABLE, match.end()):
+            self.hosts.add(match["host"])
+        return match if match["host"] in self.hosts else None
+
+    def _task(self, text: str) -> re.Match[str] | None:
+        match = _TASK.match(text)
+        if match is None:
+            return None
+        if not self.labelled and text.startswith(_UNMISTAKABLE, match.end()):
+            self.labelled = True
+        return match if self.labelled else None

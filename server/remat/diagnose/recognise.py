@@ -1,0 +1,177 @@
+"""Which kind of failure a traceback is, and where in the user's code it happened."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from remat.diagnose.report import Place
+from remat.diagnose.signature import Facts, Noticed, Role, Seen, Signature
+from remat.diagnose.signatures import KINDS, PATTERNS, SIGNATURES, match
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from remat.diagnose.tracebacks import Failure, Frame, Raised
+
+_INSTALLED = re.compile(
+    r"site-packages|dist-packages|[/\\]lib[/\\]python\d|[/\\]Python3?\d+[/\\]Lib[/\\]|^<"
+    r"|[/\\]bin[/\\](?:torchrun|accelerate|deepspeed|pytest)$"
+    r"|[/\\]lib[/\\]python3[/\\]|^torch[/\\]|importlib",
+    re.IGNORECASE,
+)
+_CONSTRUCTOR = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
+LAUNCHERS = ("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError", "SystemExit")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A recognised failure: its kind, its facts, who had it, and the lines that prove it."""
+
+    signature: Signature
+    facts: Facts
+    rank: int | None
+    lines: tuple[int, ...]
+    said: str  # the exception as the log prints it
+    place: Place | None = None
+    time: str = ""
+    host: str = ""
+    truncated: bool = False
+    logged: bool = False
+
+    @property
+    def waiting(self) -> bool:
+        return self.signature.role is Role.WAITING
+
+    @property
+    def weight(self) -> int:
+        return self.signature.weight
+
+
+def recognise(failure: Failure, notices: Mapping[str, tuple[Noticed, ...]]) -> Found:
+    """Name the kind; where nothing is known the exception is quoted and no more."""
+    frames = "\n".join(f"{frame.path}:{frame.function}" for raised in failure.chain for frame in raised.frames)
+    found: tuple[tuple[int, int, int], Signature, Facts, Raised] | None = None
+    for at, raised in enumerate(failure.chain):
+        for signature, facts in _kinds(raised.text, frames, notices):
+            key = signature.weight, int(signature.role is Role.INITIATING), at
+            if found is None or key > found[0]:
+                found = key, signature, facts, raised
+    if found is None:
+        raised = failure.chain[-1]
+        signature, facts = _unknown(failure, raised)
+    else:
+        _, signature, facts, raised = found
+    inner = failure.chain[-1]
+    place = None if signature.asynchronous and "blocking" not in notices else _place(failure, raised, signature)
+    if signature.id in {"data.worker_exception", "data.map_worker_exception", "data.dataset_generation"}:
+        inside = raised if signature.id == "data.map_worker_exception" else inner
+        facts = {**facts, "inner": first_line(inside.text).rstrip('"')}
+    said = first_line(inner.text if signature.weight == 0 else raised.text)
+    proof = tuple(dict.fromkeys((*((frame.at,) if (frame := user_frame(raised)) else ()), raised.at)))
+    return Found(
+        signature,
+        facts,
+        failure.rank,
+        proof,
+        said,
+        place,
+        failure.time,
+        failure.host,
+        failure.truncated,
+        failure.logged,
+    )
+
+
+def _kinds(text: str, frames: str, notices: Mapping[str, tuple[Noticed, ...]]) -> list[tuple[Signature, Facts]]:
+    found = []
+    for signature in SIGNATURES:
+        if not signature.words:
+            continue
+        facts = match(signature, text)
+        if facts is None or (signature.frames and not re.search(signature.frames, frames)):
+            continue
+        told = signature.read(Seen(facts, text, frames, notices))
+        if told is not None:
+            found.append((signature, told))
+    return found
+
+
+def _unknown(failure: Failure, raised: Raised) -> tuple[Signature, Facts]:
+    message = first_line(raised.message) or raised.type
+    last = raised.frames[-1] if raised.frames else None
+    kind = raised.type.rpartition(".")[2]
+    if (
+        last is not None
+        and _INSTALLED.search(last.path)
+        and _CONSTRUCTOR.search(last.function)
+        and kind in {"ValueError", "AssertionError"}
+    ):
+        caller = user_frame(raised)
+        shown = f" (`{caller.source}`)" if caller is not None and caller.source else ""
+        values = f" {numbers}" if (numbers := _values(failure)) else ""
+        return KINDS["config.value"], {"message": f"{message}{shown}{values}"}
+    frame = user_frame(raised)
+    where = f" at {_name(frame.path)}:{frame.line}" if frame else ""
+    source = f" (`{frame.source}`)" if frame and frame.source else ""
+    facts = {"kind": kind, "message": message, "where": where + source, "what": _name(frame.path) if frame else "it"}
+    return KINDS["code.user_exception"], {**facts, "hint": _hint(kind, message, where + source)}
+
+
+def _values(failure: Failure) -> str:
+    """The user's own lines on the way to the refusal: they hold the values."""
+    lines = [f.source for raised in failure.chain for f in raised.frames if not _INSTALLED.search(f.path) and f.source]
+    return f"[called as: {'; '.join(lines[:2])}]" if len(lines) > 1 else ""
+
+
+def _hint(kind: str, message: str, where: str) -> str:
+    if kind == "IndexError":
+        return (
+            f"Bound the index by the length (or the dataset's length){where}; `{message}` also comes from an "
+            f"empty list or batch: then "
+            "drop_last=True, or skip empty batches."
+        )
+    if kind == "StopIteration":
+        return f"The iterator ran out (is exhausted){where}: cycle it, restart it each epoch, or end the loop with it."
+    if kind == "RecursionError":
+        return f"End the recursion{where}: an attribute that is never set makes __getattr__ call itself."
+    if kind == "KeyError":
+        return f"Provide the key {message}, or handle its absence{where}."
+    return f"Correct what the message names{where}: {message}."
+
+
+def _place(failure: Failure, raised: Raised, signature: Signature) -> Place | None:
+    order = [raised, *reversed(failure.chain)]
+    if signature.id in {"data.worker_exception", "code.user_exception"}:
+        order = [*reversed(failure.chain)]
+    for one in order:
+        if (frame := user_frame(one)) is not None:
+            return Place(frame.path, frame.line)
+    return None
+
+
+def user_frame(raised: Raised) -> Frame | None:
+    """The innermost frame that is not a library's; a crash dump lists the innermost first."""
+    frames = raised.frames if raised.type == "Fatal Python error" else tuple(reversed(raised.frames))
+    return next((frame for frame in frames if not _INSTALLED.search(frame.path)), None)
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, cut to what fits a sentence."""
+    line = next((line.strip() for line in text.split("\n") if line.strip()), "")
+    head, _, rest = line.partition(": ")
+    if rest == "" and "\n" in text and head.endswith(":"):
+        line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+def _name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def known(identity: str) -> Signature:
+    return KINDS[identity]
+
+
+__all__ = ["LAUNCHERS", "PATTERNS", "Found", "first_line", "known", "recognise", "user_frame"]

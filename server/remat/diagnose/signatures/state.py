@@ -1,0 +1,208 @@
+"""Saved state that does not fit: state_dict keys and shapes, optimizer groups, unpickling, missing checkpoints."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from remat.diagnose.signature import Facts, Signature
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Seen
+
+_PREFIXES = (
+    "module.",
+    "_orig_mod.",
+    "_checkpoint_wrapped_module.",
+    "_fsdp_wrapped_module.",
+    "model.",
+    "base_model.model.",
+    "_forward_module.",
+)
+_WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.", "_forward_module.")
+_QUOTED = re.compile(r'"([^"\n]{1,300})"')
+_LOADING = r"Error\(s\) in loading state_dict for (?P<model>\w+)"
+_LOG = (
+    "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: {}. \n"
+    "\tUnexpected key(s) in state_dict: {}. "
+)
+
+
+def _keys(seen: Seen) -> tuple[set[str], set[str]]:
+    missing = (
+        seen.text.partition("Missing key(s) in state_dict:")[2]
+        .partition("Unexpected key(s)")[0]
+        .partition("size mismatch")[0]
+    )
+    unexpected = seen.text.partition("Unexpected key(s) in state_dict:")[2].partition("size mismatch")[0]
+    return set(_QUOTED.findall(missing)), set(_QUOTED.findall(unexpected))
+
+
+def _explaining(seen: Seen) -> str:
+    """The wrapper's prefix that, taken away, makes the two lists of keys meet."""
+    missing, unexpected = _keys(seen)
+    for prefix in _WRAPPERS:
+        if (
+            unexpected
+            and missing
+            and {key.replace(prefix, "") for key in unexpected} == {key.replace(prefix, "") for key in missing}
+        ):
+            return prefix
+    for prefix in _PREFIXES:
+        if (
+            unexpected
+            and missing
+            and {key.removeprefix(prefix) for key in unexpected} == {key.removeprefix(prefix) for key in missing}
+        ):
+            return prefix
+    return ""
+
+
+def _prefixed(seen: Seen) -> Facts | None:
+    prefix = _explaining(seen)
+    if not prefix:
+        return None
+    where = "the checkpoint's" if any(prefix in key for key in _keys(seen)[1]) else "the model's"
+    return {**seen.facts, "prefix": prefix, "where": where}
+
+
+def _keys_differ(seen: Seen) -> Facts | None:
+    missing, unexpected = _keys(seen)
+    if _explaining(seen) or not (missing or unexpected) or "size mismatch for" in seen.text:
+        return None
+    shown = [f"missing {', '.join(sorted(missing)[:3])}"] * bool(missing) + [
+        f"unexpected {', '.join(sorted(unexpected)[:3])}"
+    ] * bool(unexpected)
+    return {**seen.facts, "keys": "; ".join(shown)}
+
+
+def _global(seen: Seen) -> Facts | None:
+    facts = dict(seen.facts)
+    facts["file"] = " (the Trainer's rng_state file)" if "_load_rng_state" in seen.frames else ""
+    return facts
+
+
+SIGNATURES = (
+    Signature(
+        id="state.key_prefix",
+        words=("in loading state_dict for",),
+        pattern=_LOADING,
+        read=_prefixed,
+        weight=3,
+        cause="Every missing key of {model} is there under another name: {where} keys carry the wrapper's "
+        "prefix `{prefix}`.",
+        fix="Strip the prefix `{prefix}` from the keys when loading, or save the unwrapped module (under DDP: "
+        "model.module.state_dict()).",
+        verify="missing and unexpected keys of load_state_dict(..., strict=False) are both empty",
+        sources=("torch/nn/modules/module.py:2639, torch 2.13.0",),
+        examples=(_LOG.format('"head.weight"', '"module.head.weight"'),),
+    ),
+    Signature(
+        id="state.size_mismatch",
+        words=("size mismatch for",),
+        pattern=r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\((?P<saved>\[[\d, "
+        r"]*\])\) from checkpoint, the shape in "
+        r"current model is torch\.Size\((?P<current>\[[\d, ]*\])\)",
+        cause="The checkpoint's {key} has shape {saved}, the model's has {current}: another configuration (only "
+        "embedding and lm_head: "
+        "another vocabulary).",
+        fix="Build the model with the checkpoint's config (or resize the token embeddings before loading).",
+        verify="compare the shapes in the checkpoint with model.state_dict()",
+        sources=("torch/nn/modules/module.py:2443, torch 2.13.0",),
+        examples=(
+            (
+                "RuntimeError: Error(s) in loading state_dict for Linear:\n\tsize mismatch for weight: copying a "
+                "param with shape torch.Size([8, 4]) "
+                "from checkpoint, the shape in current model is torch.Size([4, 4])."
+            ),
+        ),
+    ),
+    Signature(
+        id="state.missing_unexpected_keys",
+        words=("in loading state_dict for",),
+        pattern=_LOADING,
+        read=_keys_differ,
+        weight=1,
+        cause="The checkpoint and {model} have different keys, and no wrapper's prefix explains it: {keys}.",
+        fix="Load it into the model it was saved from (same class and config), or map the keys; strict=False "
+        "only if the difference is meant.",
+        verify="print(model.load_state_dict(state, strict=False))",
+        sources=("torch/nn/modules/module.py:2639, torch 2.13.0",),
+        examples=(_LOG.format('"head.weight"', '"classifier.weight"'),),
+    ),
+    Signature(
+        id="state.optimizer_group",
+        words=("loaded state dict ",),
+        pattern=r"loaded state dict (?:contains a parameter group that doesn't match|has a different number of "
+        r"parameter groups)",
+        cause="The saved optimizer has other parameter groups than this one: other parameters are trained, or "
+        "they are grouped differently.",
+        fix="Build the optimizer with the same param groups (frozen parts, weight-decay split) as when it was "
+        "saved, or start it fresh.",
+        verify="[len(g['params']) for g in optimizer.param_groups] before and after saving",
+        sources=("torch/optim/optimizer.py:952, torch 2.13.0",),
+        examples=(
+            (
+                "ValueError: loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            ),
+        ),
+    ),
+    Signature(
+        id="state.weights_only",
+        words=("Weights only load failed",),
+        pattern=r"Weights only load failed(?:[\s\S]{0,3000}?Unsupported (?P<what>global: GLOBAL \S+|operand \d+"
+        r"|class \S+))?",
+        read=_global,
+        weight=3,
+        cause="torch.load with weights_only=True (the default since 2.6) refused the file{file}: it holds more "
+        "than tensors ({what}).",
+        fix="For a file you trust: torch.serialization.add_safe_globals([...]) with that class, or "
+        "weights_only=False; for the Trainer's rng_state "
+        "upgrade transformers or allow-list the numpy globals. An unsupported operand means the file is no "
+        "checkpoint at all (a git-lfs pointer).",
+        verify="head -c 200 FILE; torch.load(FILE, weights_only=True)",
+        sources=("torch/serialization.py:1455, torch 2.13.0",),
+        extra={"what": "the message is cut off before the name"},
+        examples=(
+            (
+                "_pickle.UnpicklingError: Weights only load failed. This file can still be "
+                "loaded.\n\tWeightsUnpickler error: Unsupported global: GLOBAL "
+                "argparse.Namespace was not an allowed global by default."
+            ),
+        ),
+    ),
+    Signature(
+        id="state.corrupt_file",
+        words=(
+            "PytorchStreamReader failed",
+            "failed finding central directory",
+            "PyTorchFileReader",
+            "Invalid magic number",
+            "invalid header or archive",
+            "HeaderTooLarge",
+            "InvalidHeaderDeserialization",
+            "MetadataIncompleteBuffer",
+        ),
+        pattern=r"PytorchStreamReader failed|failed finding central directory|PyTorchFileReader|[Ii]nvalid "
+        r"magic number|invalid header or archive|HeaderTooLarge"
+        r"|InvalidHeaderDeserialization|MetadataIncompleteBuffer",
+        cause="The checkpoint file is damaged or incomplete: its archive cannot be read.",
+        fix="Resume from the previous checkpoint; save atomically (write to a temporary file, then rename).",
+        verify="python -m zipfile -t FILE; ls -l FILE",
+        sources=("caffe2/serialize/inline_container.cc",),
+        examples=("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",),
+    ),
+    Signature(
+        id="state.no_checkpoint",
+        words=("No valid checkpoint found", "an't find a valid checkpoint"),
+        pattern=r"No valid checkpoint found in output directory \((?P<folder>[^)]*)\)|[Cc]an't find a valid "
+        r"checkpoint at (?P<at>\S+)",
+        cause="There is no checkpoint to resume from in {folder}.",
+        fix="Point resume_from_checkpoint at a folder that has a checkpoint-* directory, or start without it.",
+        verify="ls -d {folder}/checkpoint-*",
+        sources=("transformers/trainer.py:1557, transformers 5.24.0",),
+        extra={"folder": "that folder"},
+        examples=("ValueError: No valid checkpoint found in output directory (out)",),
+    ),
+)

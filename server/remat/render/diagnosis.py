@@ -1,0 +1,130 @@
+"""A diagnosis as text, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from remat.diagnose.report import Claim, Report
+
+Diagnosed = tuple[str, "Report", tuple[tuple[str, int], ...]]  # its name, what was found, and where each file starts
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!])")
+
+
+def as_json(reports: Sequence[Diagnosed]) -> str:
+    """An array with one object per run, in order. Lines count through `files` where a run has several."""
+    return json.dumps([_object(*one) for one in reports], indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> dict[str, object]:
+    cause, fix, location = report.cause, report.fix, report.location
+    return {
+        "file": name,
+        "failed": report.failed,
+        "cause": _claim(cause) if cause else None,
+        "initiating_rank": report.initiating_rank,
+        "collateral": [
+            {"rank": c.rank, "summary": _safe(c.summary), "lines": list(c.lines)} for c in report.collateral
+        ],
+        "fix": {"summary": _safe(fix.summary), "rules": list(fix.rules)} if fix else None,
+        "verify": {"command": _safe(report.verify)} if report.verify else None,
+        "missing": [{"fact": _safe(m.fact), "why": _safe(m.why), "how": _safe(m.how)} for m in report.missing],
+        "also": [_claim(claim) for claim in report.also],
+        "location": {"path": _safe(location.path), "line": location.line} if location else None,
+        "decided": [_claim(claim) for claim in report.decided],
+        "files": [{"file": file, "first_line": first} for file, first in files],
+    }
+
+
+def _claim(claim: Claim) -> dict[str, object]:
+    return {"id": claim.id, "summary": _safe(claim.summary), "lines": list(claim.lines)}
+
+
+def as_text(reports: Sequence[Diagnosed]) -> str:
+    """For a terminal, without colours or any control character of the log."""
+    return "\n".join(_text(*one) for one in reports)
+
+
+def _text(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
+    rows = [f"{_safe(name)}: {_verdict(report)}"]
+    if report.cause:
+        rows.append(f"  {report.cause.id}: {_safe(report.cause.summary)} {_lines(report.cause.lines)}")
+    if report.location:
+        rows.append(f"  at {_safe(report.location.path)}:{report.location.line}")
+    if report.collateral:
+        rows.append("  followed:")
+        rows += [f"    {_safe(c.summary)} {_lines(c.lines)}" for c in report.collateral]
+    if report.fix:
+        rows.append(f"  fix: {_safe(report.fix.summary)}")
+        rows += [f"    rule: {rule}" for rule in report.fix.rules]
+    if report.verify:
+        rows.append(f"  verify: {_safe(report.verify)}")
+    for missing in report.missing:
+        rows += [
+            f"  missing: {_safe(missing.fact)}",
+            f"    because {_safe(missing.why)}",
+            f"    get it: {_safe(missing.how)}",
+        ]
+    rows += [f"  also: {_safe(claim.summary)} {_lines(claim.lines)}" for claim in report.also]
+    rows += [f"  lines from {first} on: {_safe(file)}" for file, first in files]
+    return "\n".join(rows) + "\n"
+
+
+def as_markdown(reports: Sequence[Diagnosed]) -> str:
+    """A page for an issue or an editor; nothing that the log says can act as markup."""
+    return "\n".join(_markdown(*one) for one in reports)
+
+
+def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
+    rows = [f"## {_plain(name)}: {_verdict(report)}", ""]
+    if report.cause:
+        rows += [f"**{report.cause.id}** {_plain(report.cause.summary)} {_lines(report.cause.lines)}", ""]
+    if report.location:
+        rows += [f"At {_plain(report.location.path)}:{report.location.line}", ""]
+    if report.collateral:
+        rows += ["### What followed", ""]
+        rows += [f"- {_plain(c.summary)} {_lines(c.lines)}" for c in report.collateral]
+        rows.append("")
+    if report.fix:
+        rows += ["### Fix", "", _plain(report.fix.summary), ""]
+        rows += [f"Rules: {', '.join(report.fix.rules)}", ""] if report.fix.rules else []
+    if report.verify:
+        rows += ["### Verify", "", *_fenced(report.verify), ""]
+    if report.missing:
+        rows += ["### Missing", ""]
+        for missing in report.missing:
+            rows += [f"- {_plain(missing.fact)}: {_plain(missing.why)}. Obtain it: {_plain(missing.how)}"]
+        rows.append("")
+    if report.also:
+        rows += ["### Also", "", *(f"- {_plain(claim.summary)} {_lines(claim.lines)}" for claim in report.also), ""]
+    rows += [f"- lines from {first} on: {_plain(file)}" for file, first in files]
+    return "\n".join(rows)
+
+
+def _verdict(report: Report) -> str:
+    if not report.failed:
+        return "stopped, not failed" if report.cause else "nothing failed"
+    return "failed" if report.initiating_rank is None else f"failed, beginning on rank {report.initiating_rank}"
+
+
+def _lines(lines: Sequence[int]) -> str:
+    return f"(line{'s' * (len(lines) != 1)} {', '.join(map(str, lines))})"
+
+
+def _safe(text: str) -> str:
+    """Without control characters and invisible direction marks: nothing the log holds can act on a terminal."""
+    return _UNSAFE.sub("\ufffd", text.replace("\n", " "))
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", _safe(text))
+
+
+def _fenced(text: str) -> list[str]:
+    return ["```sh", _safe(text).replace("```", "'''"), "```"]
