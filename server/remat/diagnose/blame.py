@@ -178,7 +178,7 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
         for rank in range(len(spawned) + 1):
             shown.setdefault(rank, ("was stopped by mp.spawn (SIGTERM)", (spawned[0],)))
     if made.kind.id == "proc.sigterm_preempt" and not shown and "death" in case.notices:
-        for rank, (_, last) in case.seen.items():
+        for rank, last in case.seen.items():
             shown[rank] = ("ran until the stop", (last,))
     return tuple(
         Collateral(rank, f"Rank {rank} {said}.", tuple(sorted(dict.fromkeys(lines))))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from remat.diagnose.reading import Run
     from remat.diagnose.signature import Facts, Noticed
+    from remat.diagnose.tracebacks import Failure
 
 SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
 
@@ -38,7 +39,7 @@ class Case:
     exits: dict[int, Exit]
     notices: dict[str, tuple[Noticed, ...]]
     world: frozenset[int]
-    seen: dict[int, tuple[int, int]]
+    seen: dict[int, int]
     terminated: dict[int, int]  # rank -> line of the launcher's closing signal
     complete: bool
     launcher: tuple[int, ...]  # lines of the launcher that say something failed
@@ -53,12 +54,12 @@ class Case:
 
 def gather(run: Run) -> Case:
     notices = {name: tuple(found) for name, found in run.notices.items()}
-    printed = run.failures
+    printed = [failure for failure in run.failures if not _of_launcher(failure)]
     if not printed and run.recovered and ("failed" in notices or "entry_code" in notices):
-        printed = list(run.recovered)  # the launcher says that something failed after all
+        printed = _not_recovered_after_all(run, notices)
     named = {failure.rank for failure in printed}
-    printed = printed + [failure for failure in run.entry_failures if failure.rank not in named]
-    found = [recognise(f, notices) for f in printed if f.chain[-1].type.rpartition(".")[2] not in LAUNCHERS]
+    printed += [failure for failure in run.entry_failures if failure.rank not in named and not _of_launcher(failure)]
+    found = [recognise(failure, notices) for failure in printed]
     if any(not one.logged for one in found):
         found = [one for one in found if not one.logged]
     found += _bare(notices)
@@ -83,6 +84,22 @@ def gather(run: Run) -> Case:
         last=max(run.last, 1),
         waits=waits,
     )
+
+
+def _of_launcher(failure: Failure) -> bool:
+    return failure.chain[-1].type.rpartition(".")[2] in LAUNCHERS
+
+
+def _not_recovered_after_all(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
+    """
+    The error that lines of other ranks followed, where nothing before a line tells the ranks apart.
+
+    The launcher says that something failed: a known kind if there is one, else the last.
+    """
+    if any(one.rank is not None for one in run.recovered):
+        return []
+    known = [one for one in run.recovered if recognise(one, notices).weight > 0]
+    return (known or run.recovered)[-1:]
 
 
 def _bare(notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:

@@ -50,7 +50,6 @@ LAUNCHER = (
     _mark("entry_rank", "(local_rank: ", r"^\s*rank      : (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)"),
     _mark("entry_code", "exitcode  : ", r"^\s*exitcode  : (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)"),
     _mark("entry_text", "traceback : ", r"^\s*traceback : (?P<text>.*)"),
-    _mark("block", " FAILED", r"^\S.* FAILED\s*$"),
     _mark("others", "Failures:", r"^\s*Failures:\s*$"),
     _mark("root", "Root Cause (first observed failure)"),
     _mark("restart", "restarting worker group", r"restarting worker group|restart_count=[1-9]"),
@@ -67,12 +66,8 @@ LAUNCHER = (
     _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
     _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
-    _mark(
-        "killed",
-        "illed",
-        r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$|exited? (?:with )?(?:code "
-        r")?137\b",
-    ),
+    _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$"),
+    _mark("killed", " 137", r"exit(?:ed)? (?:with )?(?:code )?137\b"),
     _mark("faulted", "egmentation fault", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Segmentation fault(?: \(core dumped\))?"),
     _mark("bus_fault", "Bus error", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Bus error(?: \(core dumped\))?"),
 )
@@ -145,7 +140,6 @@ TRAINING = (
         "nan",
         r"\b(?:loss|Loss|lm loss|train_loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>nan)\b",
     ),
-    _mark("not_finite", "NaN", r"\b(?:loss|Loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>NaN)\b"),
     _mark("not_finite", "inf", r"\b(?:loss|Loss)\b['\"]?\s*[=:|]?\s*['\"]?(?P<value>-?inf)\b"),
     _mark(
         "finished",

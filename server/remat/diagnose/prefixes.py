@@ -72,13 +72,31 @@ class Prefixes:
         head = text[0]
         if head.isdigit() and (match := _STAMP.match(text)):
             return match
-        if head in "[ " and (match := _RANK.match(text) or _STAMP.match(text) or _POD.match(text)):
+        if head == " ":
+            return self._indented(text)
+        if head == "[" and (match := _RANK.match(text) or _STAMP.match(text) or _POD.match(text)):
             return match
         if head in "EWIF" and (match := _GLOG.match(text)):
             return match
         if head.isalpha():
-            return _JOURNAL.match(text) or _COMPOSE.match(text) or _SAID_RANK.match(text) or self._host(text)
-        return self._task(text) if head.isdigit() or head == " " else None
+            return self._worded(text)
+        return self._task(text) if head.isdigit() else None
+
+    def _worded(self, text: str) -> re.Match[str] | None:
+        if text[3:4] == " " and (match := _JOURNAL.match(text)):
+            return match
+        start = text[:80]
+        if "|" in start and (match := _COMPOSE.match(text)):
+            return match
+        if text[0] in "Rr" and (match := _SAID_RANK.match(text)):
+            return match
+        return self._host(text) if ":" in start else None
+
+    def _indented(self, text: str) -> re.Match[str] | None:
+        start = text.lstrip(" ")[:1]
+        if start == "[":
+            return _RANK.match(text)
+        return self._task(text) if start.isdigit() else None
 
     def _host(self, text: str) -> re.Match[str] | None:
         match = _HOST.match(text)

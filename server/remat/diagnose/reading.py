@@ -30,32 +30,37 @@ _PROGRESS = re.compile(
     re.IGNORECASE,
 )
 _WORDS = tuple(dict.fromkeys((*(mark.needle for mark in MARKS), *BARE_WORDS)))
-_NEEDLES = (
+_LIST = {"others", "root", "entry_rank"}  # what begins or continues a launcher's list of failures
+_IN_LISTS = {mark.needle for mark in MARKS if mark.name.startswith("entry_")}
+_SHARED = ("ignal", "exitcode", "erminate", "atchdog", "Kill", "failed", "CUDA capab", "loss scale", "Bus error")
+_WANTED = (
     "Traceback",
     "Error",
     "Fatal Python",
     "xception",
     "nterrupt",
-    "Unsupported",
     "$ ",
     "# ",
-    '  File "',
-    *_WORDS,
+    *_SHARED,
+    *sorted(set(_WORDS) - _IN_LISTS),
 )
+_NEEDLES = tuple(one for one in _WANTED if not any(other in one for other in _WANTED if other != one))
 _RANK = re.compile(r"\[(?:rank|default|rank )(\d{1,6})\]")
 _MOST_NOTICES = 64  # of one name from one rank, in a run
 _MOST_FAILURES = 24  # of one process
 _IDLE = 400  # physical lines after which a traceback is not continued
-_BLOCK = 2048  # lines that are searched for needles at once
+_BLOCK = 128  # lines that are searched for needles at once
+_ALWAYS = 1024  # the first lines are all read: a head that was cut off has no needle
+_LISTEN = 200  # lines that an entry of a launcher's list may have
 
 
 @dataclass(slots=True)
 class Run:
-    """What one command printed. `ranks`: the first and last line of each rank that said something."""
+    """What one command printed. `ranks`: a line at or after the last of each rank that said something."""
 
     readers: dict[tuple[str, int | None, bool], Reader] = field(default_factory=dict)
     notices: dict[str, list[Noticed]] = field(default_factory=dict)
-    ranks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    ranks: dict[int, int] = field(default_factory=dict)
     recovered: list[Failure] = field(default_factory=list)
     recovered_count: int = 0
     entry_failures: list[Failure] = field(default_factory=list)
@@ -85,38 +90,52 @@ class Recorder:
     prefixes: Prefixes = field(default_factory=Prefixes)
     runs: list[Run] = field(default_factory=lambda: [Run()])
     dropped: int = 0
-    watched: set[int | None] = field(
-        default_factory=set
-    )  # ranks in a traceback, or with one that may be recovered from
+    watched: frozenset[int | None] = frozenset()  # ranks in a traceback, or with one that may be recovered from
     entry: Reader | None = None  # the torchelastic entry whose copied traceback is being read
     entry_rank: int | None = None
+    opened: bool = False  # a traceback was read since the last look at who is watched
+    listening: int = 0  # until this line a launcher's list may go on
     skipped: str = ""  # the dull line just before: it may be the tail of a traceback that is cut off
 
     def block(self, lines: list[tuple[int, str]]) -> None:
-        """Read some logical lines. Most say nothing: those are only looked at for their rank."""
+        """Read some logical lines. Most of a long log says nothing: that is only looked at for its ranks."""
+        first, last = lines[0][0], lines[-1][0]
         text = "\n".join([line for _, line in lines])
-        needles = tuple(needle for needle in _NEEDLES if needle in text)
+        if first <= _ALWAYS or last <= self.listening:
+            for number, line in lines:
+                self._line(number, line)
+        else:
+            self.runs[-1].ranks.update(dict.fromkeys(map(int, {*_RANK.findall(text)}), last))
+            self._sift(lines, [needle for needle in _NEEDLES if needle in text])
+        self.runs[-1].last = last
+        if self.watched or self.opened:
+            self._age(last)
+
+    def _sift(self, lines: list[tuple[int, str]], needles: list[str]) -> None:
+        """Read the lines that hold a needle, or belong to a rank in the middle of a traceback."""
+        watching, wanted = self.watched, [*needles, *self._watched_needles()]
         for number, line in lines:
-            match = _RANK.search(line, 0, 120)
-            rank = int(match[1]) if match is not None else None
-            if rank is not None:
-                ranks = self.runs[-1].ranks
-                ranks[rank] = (ranks[rank][0] if rank in ranks else number, number)
-            watched = self.watched and (rank in self.watched or (rank is None and self.prefixes.any_learnt))
-            if not watched:
-                for needle in needles:
-                    if needle in line:
-                        break
+            if self.watched is not watching:
+                watching, wanted = self.watched, [*needles, *self._watched_needles()]
+            for needle in wanted:
+                if needle in line:
+                    self._line(number, line)
+                    break
+            else:
+                if number <= self.listening:
+                    self._line(number, line)
                 else:
                     self.skipped = line
-                    continue
-            self._line(number, line)
-        self.runs[-1].last = lines[-1][0]
-        self._age(lines[-1][0])
+
+    def _watched_needles(self) -> list[str]:
+        """What every line of a watched rank holds; any line does, where a rank is not to be seen in it."""
+        if self.watched and (None in self.watched or self.prefixes.any_learnt):
+            return [""]
+        return [f"{start}{rank}]" for rank in self.watched for start in ("[rank", "[rank ", "[default", "[Rank ")]
 
     def _line(self, number: int, line: str) -> None:
         before, self.skipped = self.skipped, ""
-        if before:
+        if before and "Traceback" not in line:
             for piece in pieces(before):
                 self._piece(number - 1, self.prefixes.split(piece))
         for piece in pieces(line):
@@ -124,18 +143,20 @@ class Recorder:
 
     def _age(self, number: int) -> None:
         """End the tracebacks that nobody continues."""
-        run = self.runs[-1]
+        run, self.opened = self.runs[-1], False
         for reader in run.readers.values():
             if reader.style and reader.fed < number - _IDLE:
                 reader.close()
-        self.watched = {reader.rank for reader in run.readers.values() if reader.style or reader.failures}
+        watched = frozenset(r.rank for r in run.readers.values() if r.style or r.failures)
+        self.watched = watched if watched != self.watched else self.watched
 
     def _piece(self, number: int, said: Said) -> None:
-        if (prompt := _PROMPT.match(said.text)) is not None:
+        prompt = _PROMPT.match(said.text) if "$ " in said.text or "# " in said.text else None
+        if prompt is not None:
             self._new_run(number, said.text)
         run = self.runs[-1]
         if said.rank is not None:
-            run.ranks[said.rank] = (run.ranks[said.rank][0] if said.rank in run.ranks else number, number)
+            run.ranks[said.rank] = number
         key = said.host, said.rank, said.logged
         reader = run.readers.get(key)
         if reader is None:
@@ -147,15 +168,19 @@ class Recorder:
             self._recovered(run, reader)
         if len(reader.failures) > _MOST_FAILURES:
             del reader.failures[1]
-        if reader.style or reader.failures:
-            self.watched.add(reader.rank)
-        self._notices(run, said, number, in_traceback=consumed)
+        self.opened = self.opened or bool(reader.style)
+        if (reader.style or reader.failures) and reader.rank not in self.watched:
+            self.watched = self.watched | {reader.rank}
+        if not (consumed and reader.style == "python"):  # a frame or its source means nothing else
+            self._notices(run, said, number, in_traceback=consumed)
 
     def _notices(self, run: Run, said: Said, number: int, *, in_traceback: bool) -> None:
         for name, facts in noticed(said.text):
             if name == "failed":
                 facts["agent"] = said.process
             run.notice(name, said, number, facts)
+            if name in _LIST:
+                self.listening = number + _LISTEN
             if name == "entry_rank":
                 self.entry_rank = int(facts["rank"])
             elif name == "entry_text" and "Traceback" in facts["text"]:
@@ -182,7 +207,7 @@ class Recorder:
         run.recovered_count += len(reader.failures)
         run.recovered = [*run.recovered, *reader.failures][-8:]
         reader.failures.clear()
-        self.watched = {r.rank for r in run.readers.values() if r.style or r.failures}
+        self.watched = self.watched - {reader.rank}  # another reader of this rank is watched again after this block
 
     def _new_run(self, number: int, command: str) -> None:
         self.close()
@@ -190,7 +215,7 @@ class Recorder:
             del self.runs[0]
             self.dropped += 1
         self.runs.append(Run(first=number, command=command))
-        self.watched = set()
+        self.watched = frozenset()
 
     def close(self) -> None:
         run = self.runs[-1]

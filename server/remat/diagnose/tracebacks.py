@@ -93,6 +93,7 @@ class Reader:
     fed: int = 0  # the last line that was read while in a traceback
     style: str = ""  # "" outside a traceback; python, notebook, rich, message
     _frames: list[Frame] = field(default_factory=list)
+    _sources: list[str] = field(default_factory=list)
     _first: int = 0
     _time: str = ""
     _link: bool = False
@@ -122,7 +123,8 @@ class Reader:
         self.close()
         self._link = linked and bool(self.failures)
         self._ignored = self._outside.startswith("Exception ignored")
-        self._frames, self._first, self._time, self._strange = [], number, time, 0
+        self._frames, self._sources = [], []
+        self._first, self._time, self._strange = number, time, 0
         notebook = re.match(r"^[A-Za-z_][\w.]*\s{2,}$", left)
         self.style = "rich" if "\u256d" in left or "\u250c" in left else "notebook" if notebook else "python"
 
@@ -131,6 +133,7 @@ class Reader:
             if len(self._frames) < _MOST_FRAMES:
                 path, function = frame["path"], (frame["function"] or "").strip()
                 self._frames.append(Frame(path, int(frame["line"]), function, number))
+                self._sources.append("")
             return True
         if self.style == "notebook" and _CELL.match(text):
             return True
@@ -143,8 +146,8 @@ class Reader:
             if self._strange > 20:
                 self.style = ""
             return False
-        if self._frames and not self._frames[-1].source and (source := body.strip()) and source[0] not in "^~-":
-            self._frames[-1] = replace(self._frames[-1], source=source[:200])
+        if self._frames and not self._sources[-1] and (source := body.strip()) and source[0] not in "^~-":
+            self._sources[-1] = source[:200]
         return True
 
     def _in_rich(self, text: str, number: int) -> bool:
@@ -161,8 +164,13 @@ class Reader:
         return True
 
     def _raise(self, raised: tuple[str, str], number: int) -> None:
-        self._raised = Raised(raised[0], raised[1], tuple(self._frames), self._first, number)
-        self._frames, self._more, self.style = [], [], "message"
+        sources = [*self._sources, *[""] * len(self._frames)]
+        frames = tuple(
+            replace(frame, source=source) if source else frame
+            for frame, source in zip(self._frames, sources, strict=False)
+        )
+        self._raised = Raised(raised[0], raised[1], frames, self._first, number)
+        self._frames, self._sources, self._more, self.style = [], [], [], "message"
 
     def _continue_message(self, text: str, number: int, time: str) -> bool:
         if text.startswith(_LINKS) or any(link in text[:90] for link in _LINKS) or text.startswith("-- Process "):
@@ -197,7 +205,8 @@ class Reader:
             self._raise(("Fatal Python error", text.partition(": ")[2]), number)
             return True
         if _FRAME.match(text) and not self._frames:
-            self._frames, self._first, self._time, self._strange = [], number, time, 0
+            self._frames, self._sources = [], []
+            self._first, self._time, self._strange = number, time, 0
             self._link = self._ignored = False
             self.style = "python"
             return self._in_frames(text, number)
