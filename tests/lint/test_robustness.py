@@ -151,9 +151,9 @@ def test_hostile_text_costs_little(text: str) -> None:
     text = IMPORT + CALL + text
     allowed = 1.0
     _, analysis = seconds(text)
-    assert min(seconds(text)[0] for _ in range(3)) < allowed
+    assert any(seconds(text)[0] < allowed for _ in range(3))
     for edited in (f"x{text}", f"{text}x"):
-        assert min(seconds(edited, analysis)[0] for _ in range(3)) < allowed
+        assert any(seconds(edited, analysis)[0] < allowed for _ in range(3))
 
 
 @pytest.mark.parametrize(
