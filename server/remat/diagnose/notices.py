@@ -61,7 +61,7 @@ LAUNCHER = (
     ),
     _mark("cancelled", "CANCELLED AT", r"CANCELLED AT \S+(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE))?"),
     _mark("node_failure", "ode failure on", r"[Nn]ode failure on (?P<node>[\w.-]+)"),
-    _mark("node_failure", "NodeNotReady", r"(?P<node>[\w.-]*)\s*NodeNotReady"),
+    _mark("node_failure", "NodeNotReady", r"(?:\b(?P<node>[\w.-]{1,80})\s{1,8})?NodeNotReady"),
     _mark("evicted", "Evicted", r"\bEvicted\b|\bPreempt(?:ed|ing|ion)\b"),
     _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
@@ -87,7 +87,8 @@ MACHINE = (
     _mark(
         "assertion",
         "Assertion `",
-        r"(?P<source>[\w./-]+\.cu):\d+: (?P<kernel>.{0,120}?): block: .{0,120}?Assertion `(?P<what>.{1,300})` failed",
+        r"\b(?P<source>[\w./-]{1,160}\.cu):\d+: (?P<kernel>.{0,120}?): block: .{0,120}?Assertion `(?P<what>.{1,300})"
+        "` failed",
     ),
     _mark("worker_bus", "Unexpected bus error encountered in worker"),
     _mark("shm_short", "insufficient shared memory (shm)"),
@@ -110,13 +111,13 @@ NCCL = (
     _mark(
         "status",
         "detected by watchdog at work",
-        r"\[(?P<group>[^\]]*?) ?Rank (?P<rank>\d+)\].*?at work(?: sequence id)?: (?P<seq>-?\d+)\D{1,40}last enqueued"
-        r"(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: (?P<completed>-?\d+)",
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?at work(?: sequence id)?: (?P<seq>-?\d+)\D{1,40}"
+        r"last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: (?P<completed>-?\d+)",
     ),
     _mark(
         "dump",
         "Received a dump signal",
-        r"\[(?P<group>[^\]]*?) ?Rank (?P<rank>\d+)\].*?from (?:this local rank| ?rank (?P<sender>\d+)).*?Last "
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?from (?:this local rank| ?rank (?P<sender>\d+)).*?Last "
         r"enqueued NCCL "
         r"work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
     ),

@@ -91,7 +91,7 @@ SIGNATURES = (
         ),
         pattern=r"must have the same dtype, but got (?P<one>[\w:]+) and (?P<other>[\w:]+)|expected scalar type "
         r"(?P<one2>\w+) but found (?P<other2>\w+)"
-        r"|have the same dtype, but got: (?P<one3>[\w :]+?) != (?P<other3>[\w :]+)|\"?(?P<op>\w+)\"? not "
+        r"|have the same dtype, but got: (?P<one3>[\w :]+?) != (?P<other3>[\w :]+)|\b(?P<op>\w{1,80})\"? not "
         r"implemented for '(?P<one4>\w+)'"
         r"|Input type \((?P<one5>[\w.]+)\) and (?:weight|bias) type \((?P<other5>[\w.]+)\) should be the same"
         r"|Found dtype (?P<one6>\w+) but expected (?P<other6>\w+)",

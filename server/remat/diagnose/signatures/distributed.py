@@ -23,7 +23,7 @@ SIGNATURES = (
         id="dist.mismatched_collective",
         words=("Detected mismatch between collectives on ranks", "Received data size doesn't match expected size"),
         pattern=r"(?P<fingerprints>Detected mismatch between collectives on ranks[\s\S]{0,6000})|"
-        r"(?P<expected>\d+) vs (?P<received>\d+)\. Received data size doesn't match",
+        r"\b(?P<expected>\d{1,20}) vs (?P<received>\d{1,20})\. Received data size doesn't match",
         cause="The ranks called the same collective with other shapes or types: {difference}.",
         fix="Give every rank the same shape in this collective: pad to a common multiple, or gather sizes first.",
         verify="rerun with TORCH_DISTRIBUTED_DEBUG=DETAIL: it is silent",

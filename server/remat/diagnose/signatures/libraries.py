@@ -59,8 +59,8 @@ SIGNATURES = (
     Signature(
         id="hf.renamed_argument",
         words=("got an unexpected keyword argument", "unexpected keyword argument"),
-        pattern=r"(?P<where>(?:\w*TrainingArguments|\w*Trainer|SFTConfig|\w+Config)\.__init__)\(\) got an "
-        r"unexpected keyword argument '(?P<name>\w+)'",
+        pattern=r"\b(?P<where>(?:\w{0,40}TrainingArguments|\w{0,40}Trainer|SFTConfig|\w{1,40}Config)\.__init__)\(\) "
+        r"got an unexpected keyword argument '(?P<name>\w+)'",
         cause="The installed version's {where} has no argument '{name}': it was renamed or removed.",
         fix="Rename the argument to what this version calls it, or install the version the code was written for.",
         verify="python -c 'import inspect, transformers; print(inspect.signature(transformers.TrainingArguments))'",
@@ -172,7 +172,7 @@ SIGNATURES = (
     Signature(
         id="fsdp.mixed_dtensor",
         words=("got mixed torch.Tensor and DTensor",),
-        pattern=r"(?P<op>[\w.]+): got mixed torch\.Tensor and DTensor",
+        pattern=r"\b(?P<op>[\w.]{1,80}): got mixed torch\.Tensor and DTensor",
         cause="One operation ({op}) got a plain tensor and a DTensor: part of the model is sharded, the other "
         "operand is not.",
         fix="Shard or distribute both operands (fully_shard the module that owns it, distribute_tensor), or use "
@@ -206,7 +206,8 @@ SIGNATURES = (
             "accelerator can not run on your system",
             "No supported",
         ),
-        pattern=r"No supported (?P<kind>\w+) backend found|`?(?P<kind2>\w+)Accelerator`? can not run on your system",
+        pattern=r"No supported (?P<kind>\w+) backend found|\b(?P<kind2>\w{1,40})Accelerator`? can not run on "
+        r"your system",
         cause="Lightning was asked for a gpu accelerator, and none is visible to this process.",
         fix='No supported GPU is visible: run where one is, install a CUDA build of torch, or use accelerator="auto".',
         verify="python -c 'import torch; print(torch.cuda.is_available(), torch.version.cuda)'; nvidia-smi -L",
