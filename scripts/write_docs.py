@@ -1,4 +1,4 @@
-"""Write docs/rules/*.md from the rules' own modules; with --check only say which pages are out of date."""
+"""Write docs/rules and docs/failures from the modules of the rules and signatures; --check: only say what is outdated."""
 
 from __future__ import annotations
 
@@ -9,14 +9,36 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "server"))
 
+from remat.diagnose.signatures import FAMILIES, SIGNATURES  # noqa: E402
 from remat.lint.rules import RULES  # noqa: E402
+from remat.render import failure_page  # noqa: E402
 from remat.render.rule_page import page  # noqa: E402
 
 _NOTE = "<!-- Written by scripts/write_docs.py from server/remat/lint/rules/{module}.py; edit that. -->\n\n"
+_FAILURE_NOTE = (
+    "<!-- Written by scripts/write_docs.py from server/remat/diagnose/signatures/{module}.py; edit that. -->\n\n"
+)
 
 
 def pages() -> dict[Path, str]:
-    """What each file under docs/rules should say."""
+    """What each file under docs/rules and docs/failures should say."""
+    return _rules() | _failures()
+
+
+def _failures() -> dict[Path, str]:
+    folder = ROOT / "docs" / "failures"
+    found: dict[Path, str] = {}
+    for family in FAMILIES:
+        note = _FAILURE_NOTE.format(module=family.__name__.rpartition(".")[2])
+        found |= {folder / f"{s.id}.md": note + failure_page.page(s) for s in family.SIGNATURES}
+    rows = "".join(
+        f"| [{s.id}]({s.id}.md) | {failure_page.title(s)} |\n" for s in sorted(SIGNATURES, key=lambda s: s.id)
+    )
+    found[folder / "README.md"] = f"# Failures\n\n| kind | what happened |\n|---|---|\n{rows}"
+    return found
+
+
+def _rules() -> dict[Path, str]:
     folder = ROOT / "docs" / "rules"
     found = {
         folder / f"{rule.name}.md": _NOTE.format(module=rule.module.rpartition(".")[2]) + page(rule) for rule in RULES
@@ -29,7 +51,7 @@ def pages() -> dict[Path, str]:
 def outdated() -> list[Path]:
     """The pages that are missing, differ from their rule, or belong to no rule."""
     wanted = pages()
-    present = set((ROOT / "docs" / "rules").glob("*.md"))
+    present = {path for folder in ("rules", "failures") for path in (ROOT / "docs" / folder).glob("*.md")}
     stale = {path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
     return sorted(stale | (present - set(wanted)))
 

@@ -20,6 +20,8 @@ from remat.diagnose.verdict import Verdict, verdict
 from remat.diagnose.waits import by_waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from remat.diagnose.evidence import Case
     from remat.diagnose.reading import Run
 
@@ -161,30 +163,36 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
     """Every rank that is known to have followed, with the lines that show it."""
     if not made.left_alone:
         return ()
-    shown: dict[int, tuple[str, tuple[int, ...]]] = {}
-    for rank, lines in case.waits.items():
-        shown[rank] = ("waited for a peer until it was lost or the timeout came", lines[:3])
+    waited = "waited for a peer until it was lost or the timeout came"
+    shown = {rank: (waited, lines[:3]) for rank, lines in case.waits.items()}
     if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", "proc.sigterm_preempt"}:
-        for exit_ in case.exits.values():
-            if exit_.rank not in shown:
-                shown[exit_.rank] = (
-                    f"ended with exit code {exit_.code}{_signal(exit_.code)} after the first failure",
-                    (exit_.line,),
-                )
-        for rank, line in case.terminated.items():
-            shown.setdefault(rank, ("was stopped by the launcher (SIGTERM)", (line,)))
-    spawned = [n.line for n in case.notices.get("terminating", ())]
-    if made.rank is not None and spawned:
-        for rank in range(len(spawned) + 1):
-            shown.setdefault(rank, ("was stopped by mp.spawn (SIGTERM)", (spawned[0],)))
+        for rank, said, lines in _followed(case):
+            shown.setdefault(rank, (said, lines))
     if made.kind.id == "proc.sigterm_preempt" and not shown and "death" in case.notices:
-        for rank, last in case.seen.items():
-            shown[rank] = ("ran until the stop", (last,))
+        shown = {rank: ("ran until the stop", (last,)) for rank, last in case.seen.items()}
     return tuple(
         Collateral(rank, f"Rank {rank} {said}.", tuple(sorted(dict.fromkeys(lines))))
         for rank, (said, lines) in sorted(shown.items())
         if rank != made.rank and rank not in made.involved
     )
+
+
+def _followed(case: Case) -> Iterator[tuple[int, str, tuple[int, ...]]]:
+    """How the other ranks ended, once it is known who was first."""
+    for ended in case.exits.values():
+        yield (
+            ended.rank,
+            f"ended with exit code {ended.code}{_signal(ended.code)} after the first failure",
+            (ended.line,),
+        )
+    for rank, line in case.terminated.items():
+        yield rank, "was stopped by the launcher (SIGTERM)", (line,)
+    for one in case.own:
+        if one.rank is not None:
+            yield one.rank, "failed after it", one.lines[-1:]
+    spawned = [notice.line for notice in case.notices.get("terminating", ())]
+    for rank in range(len(spawned) + 1 if spawned else 0):
+        yield rank, "was stopped by mp.spawn (SIGTERM)", (spawned[0],)
 
 
 def _signal(code: int) -> str:

@@ -46,6 +46,9 @@ def by_exit(case: Case) -> Verdict | None:
     crashed = [e for e in case.exits.values() if e.code in _CRASHES and not (forced and e.code == -9)]
     if crashed:
         return _crash(crashed)
+    stopped = _stopped_alone(case)
+    if stopped is not None:
+        return stopped
     aborted = _aborted(case)
     if aborted is not None:
         return aborted
@@ -76,6 +79,20 @@ def _crash(crashed: list[Exit]) -> Verdict | None:
     made = verdict(kinds.pop(), facts, lines, "the launcher shows how the process ended", rank)
     plain = {name: value for name, value in made.facts.items() if name != "settled"}
     return Verdict(made.kind, plain, made.lines, made.step, rank, involved=frozenset(ranks))
+
+
+def _stopped_alone(case: Case) -> Verdict | None:
+    """SIGTERM that the launcher did not send: it sent its closing signal to every rank but this one."""
+    closing = {int(n.facts["pid"]) for n in case.notices.get("closing", ())}
+    alone = [
+        e for e in case.exits.values() if e.code == -15 and e.pid and e.pid not in closing and e.rank not in case.waits
+    ]
+    if len(alone) != 1 or not closing or len({n.host for n in case.notices["closing"]}) > 1:
+        return None
+    (ended,) = alone
+    facts = {"why": f"rank {ended.rank} got SIGTERM, and not from the launcher, which closed only the others"}
+    lines = (ended.line, *(n.line for n in case.notices["closing"][:2]))
+    return verdict("proc.sigterm_preempt", facts, lines, "the pid is not among those the launcher closed", ended.rank)
 
 
 def _aborted(case: Case) -> Verdict | None:

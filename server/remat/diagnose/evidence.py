@@ -66,6 +66,8 @@ def gather(run: Run) -> Case:
     boundary = _restarted_at(notices)
     later = tuple(one for one in found if boundary and one.lines[-1] > boundary)
     found = [one for one in found if one not in later]
+    if boundary and not (found or later) and "root" not in notices and run.recovered_count:
+        notices.pop("failed", None)  # the restart helped: what failed was recovered from
     exits = _exits(notices, boundary)
     terminated, known_by_pid = _terminated(notices, exits, boundary)
     waits = _waits(notices, found)

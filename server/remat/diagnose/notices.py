@@ -52,7 +52,7 @@ LAUNCHER = (
     _mark("entry_text", "traceback : ", r"^\s*traceback : (?P<text>.*)"),
     _mark("others", "Failures:", r"^\s*Failures:\s*$"),
     _mark("root", "Root Cause (first observed failure)"),
-    _mark("restart", "restarting worker group", r"restarting worker group|restart_count=[1-9]"),
+    _mark("restart", "restart", r"will restart worker group|restarting worker group|restart_count=[1-9]"),
     _mark(
         "task_ended",
         "srun: error: ",

@@ -99,7 +99,7 @@ def by_own_error(case: Case) -> Verdict | None:
 def _of_several(case: Case, ranked: dict[int, Found]) -> Verdict:
     everyone = frozenset(ranked)
     by_kind = {(one.signature.id, "" if one.weight else _normal(one.said)) for one in ranked.values()}
-    first = min(ranked.values(), key=lambda one: one.lines[-1])
+    first = min(ranked.values(), key=lambda one: (-len(one.facts), one.lines[-1]))
     if len(by_kind) == 1:
         return _made(first, "every rank that failed has the same error: code or configuration", None, case, everyone)
     times = {rank: one.time for rank, one in ranked.items()}
@@ -118,7 +118,7 @@ def _of_several(case: Case, ranked: dict[int, Found]) -> Verdict:
             everyone - {rank},
         )
     shown = "; ".join(f"rank {rank}: {one.said}" for rank, one in sorted(ranked.items())[:4])
-    facts = {"ranks": " and ".join(f"rank {rank}" for rank in sorted(ranked)), "errors": shown}
+    facts = {"ranks": " and ".join(map(str, sorted(ranked))), "errors": shown}
     lines = tuple(sorted(one.lines[-1] for one in ranked.values()))
     made = verdict(
         "ambiguous.concurrent_failures", facts, lines, "different errors on several ranks, in an unknown order"

@@ -25,9 +25,8 @@ _PROMPT = re.compile(
     r"(?P<command>.*)"
 )
 _PROGRESS = re.compile(
-    r"\b(?:step|epoch|iter|iteration|loss|attempt|retry|retrying|resumed?|recovered|fetched|saved|finished"
-    r"|completed?|done)\b|\bINFO\b",
-    re.IGNORECASE,
+    r"\b(?i:step|epoch|iter|iteration|loss|attempt|retry|retrying|resumed?|recovered|fetched|saved|finished|completed?|done)\b"
+    r"|\bINFO\b"
 )
 _WORDS = tuple(dict.fromkeys((*(mark.needle for mark in MARKS), *BARE_WORDS)))
 _LIST = {"others", "root", "entry_rank"}  # what begins or continues a launcher's list of failures

@@ -22,6 +22,7 @@ _EXCEPTION = re.compile(
 _ENDING = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Unsupported|Group|Iteration|Timeout|Refused|Miss)$"
 )
+_PYTEST = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}\.py):(?P<line>\d+):(?: in (?P<function>\S+))?\s*$")
 _MARGIN = re.compile(r"^\s*(?:[|+][-+| ]{0,8})+(?:-+ \d+ -+)?")
 _LINKS = (
     "The above exception was the direct cause of the following exception",
@@ -93,6 +94,7 @@ class Reader:
     fed: int = 0  # the last line that was read while in a traceback
     style: str = ""  # "" outside a traceback; python, notebook, rich, message
     _frames: list[Frame] = field(default_factory=list)
+    _tested: list[Frame] = field(default_factory=list)  # frames that pytest shows before it says what was raised
     _sources: list[str] = field(default_factory=list)
     _first: int = 0
     _time: str = ""
@@ -210,12 +212,25 @@ class Reader:
             self._link = self._ignored = False
             self.style = "python"
             return self._in_frames(text, number)
+        if self._of_pytest(text, number, time):
+            return True
         cut_off = before[:1] in {" ", "\t", "^"} or _UNHEADED.match(text)
         if cut_off and text[:1].strip() and "Warning: " not in text and (raised := _exception(text)):
             self._first, self._time, self._ignored = number, time, False
             self._raise(raised, number)
             return True
         return False
+
+    def _of_pytest(self, text: str, number: int, time: str) -> bool:
+        if text.startswith("E  ") and (raised := _exception(text[1:].strip())):
+            self._first, self._time, self._ignored = number, time, False
+            self._frames, self._tested, self._sources = self._tested, [], []
+            self._raise(raised, number)
+            return True
+        if (at := _PYTEST.match(text)) is not None:
+            frame = Frame(at["path"], int(at["line"]), at["function"] or "", number)
+            self._tested = [*self._tested[-50:], frame]
+        return at is not None
 
     def close(self) -> None:
         """End what is being read: a message whose last line has come."""

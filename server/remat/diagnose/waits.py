@@ -26,6 +26,7 @@ def by_waiting(case: Case) -> Verdict | None:
         _undetermined,
         _lost,
         _stalled,
+        _left,
     ):
         if (made := step(case)) is not None:
             return made
@@ -275,3 +276,17 @@ def _stalled(case: Case) -> Verdict | None:
             rank,
         )
     return None
+
+
+def _left(case: Case) -> Verdict | None:
+    """One rank lost its peers, and they ended with status 0: the ranks diverged, and the complaint is evidence."""
+    if not case.complete or case.terminated or len(case.exits) != 1 or set(case.exits) != set(case.waits):
+        return None
+    ((rank, ended),) = case.exits.items()
+    facts = {
+        "difference": f"rank {rank} was still in a collective when its peers had left with status 0",
+        "missing": f"which rank departed: rank {rank} called one collective more, or its peers left early",
+    }
+    lines = (*case.waits[rank][-1:], ended.line)
+    made = verdict("dist.rank_divergence_undetermined", facts, lines, "the peers are not in the list of failures")
+    return replace(made, left_alone=False)

@@ -101,10 +101,11 @@ SIGNATURES = (
     ),
     Signature(
         id="ddp.param_mismatch",
-        words=("DDP expects same model across all ranks",),
-        pattern=r"DDP expects same model across all ranks, but Rank (?P<one>\d+) has (?P<count>\d+) params, "
-        r"while rank (?P<other>\d+) "
-        r"has inconsistent (?P<others>\d+)",
+        words=("DDP expects same model across all ranks", "appears not to match"),
+        pattern=r"DDP expects same model across all ranks, but Rank (?P<one>\d+) has (?P<count>\d+) params, while rank "
+        r"(?P<other>\d+) has inconsistent (?P<others>\d+)|params\[\d+\] in this process with sizes \[[\d, ]*\] appears "
+        r"not to match",
+        extra={"one": "one", "count": "its own number of", "other": "another", "others": "other ones"},
         cause="The ranks built different models: rank {one} has {count} parameters, rank {other} has {others}.",
         fix="Build the model identically on every rank: same config, seed and flags.",
         verify="print the number of parameters on every rank before DDP",

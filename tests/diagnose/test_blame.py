@@ -1,0 +1,137 @@
+"""Who began it: the order of evidence, and silence where the log does not show it."""
+
+from __future__ import annotations
+
+from remat.diagnose.diagnose import diagnose
+
+CLOSED = "RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1."
+WAITED = (
+    "RuntimeError: [/x/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete"
+)
+
+
+def raised(rank: int | None, error: str, time: str = "") -> str:
+    prefix = f"{time}[rank{rank}]: " if rank is not None else time
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/dev/fit.py", line 9, in main',
+        "    step()",
+        *error.split("\n"),
+    ]
+    return "\n".join(prefix + line for line in lines)
+
+
+def closing(*pids: int) -> str:
+    return "\n".join(
+        f"W1130 00:47:15.495000 1 torch/x/api.py:1] Sending process {p} closing signal SIGTERM" for p in pids
+    )
+
+
+def ended(*entries: tuple[int, int], root: int) -> str:
+    """torchelastic's block: (rank, exit code) each, pid 10 + rank."""
+    blocks = {
+        rank: f"[0]:\n  time      : 2026-11-30_00:47:15\n  host      : h\n  rank      : {rank} (local_rank: {rank})\n"
+        f"  exitcode  : {code} (pid: {10 + rank})\n  error_file: <N/A>\n  traceback : To enable traceback see: x"
+        for rank, code in entries
+    }
+    others = "\n".join(text for rank, text in blocks.items() if rank != root) or "  <NO_OTHER_FAILURES>"
+    return f"train.py FAILED\nFailures:\n{others}\n-----\nRoot Cause (first observed failure):\n{blocks[root]}\n====="
+
+
+def check(log: list[str], cause: str, rank: int | None, collateral: list[int]) -> None:
+    report = diagnose("\n".join(log))
+    assert report.cause is not None
+    found = report.cause.id, report.initiating_rank, [one.rank for one in report.collateral]
+    assert found == (cause, rank, collateral)
+    assert report.fix is not None
+    assert report.verify
+
+
+def test_a_killed_rank_that_said_nothing_is_named_though_the_launcher_names_another() -> None:
+    block = ended((0, -15), (1, 1), (2, -9), (3, 1), root=1)
+    check(
+        [raised(0, CLOSED), raised(1, CLOSED), raised(3, CLOSED), closing(10), block],
+        "proc.sigkill_unknown",
+        2,
+        [0, 1, 3],
+    )
+
+
+def test_the_one_rank_with_an_error_of_its_own_began_it() -> None:
+    check([raised(0, CLOSED), raised(1, "ValueError: bad label"), closing(10)], "code.user_exception", 1, [0])
+
+
+def test_the_same_error_on_every_rank_names_none() -> None:
+    check([raised(0, "ValueError: bad 1"), raised(1, "ValueError: bad 2")], "code.user_exception", None, [])
+
+
+def test_different_errors_without_clocks_are_in_no_order() -> None:
+    log = [raised(1, "KeyError: 'a'"), raised(2, "IndexError: x"), raised(0, CLOSED)]
+    check(log, "ambiguous.concurrent_failures", None, [0])
+
+
+def test_different_errors_with_clocks_are_in_order() -> None:
+    log = [
+        raised(2, "IndexError: x", "2025-05-02T10:11:00.900Z "),
+        raised(1, "KeyError: 'a'", "2025-05-02T10:11:00.100Z "),
+    ]
+    check(log, "code.user_exception", 1, [])
+
+
+def test_the_rank_that_does_not_complain_is_the_one_that_stalled() -> None:
+    log = ["[rank 2] step 1", raised(0, WAITED), raised(1, WAITED), ended((0, 1), (1, 1), (2, -15), root=0)]
+    check(log, "dist.peer_stalled", 2, [0, 1])
+
+
+def test_a_monitored_barrier_names_who_did_not_come() -> None:
+    log = [raised(0, "RuntimeError: Rank 2 failed to pass monitoredBarrier in 5000 ms"), raised(1, WAITED)]
+    check(log, "dist.peer_stalled", 2, [0, 1])
+
+
+def test_a_rank_that_left_early_with_status_0_departed() -> None:
+    log = ["[rank 2] bye", raised(0, CLOSED), raised(1, CLOSED), ended((0, 1), (1, 1), root=0)]
+    check(log, "dist.rank_divergent_control_flow", 2, [0, 1])
+
+
+def test_one_complaint_against_peers_that_ended_well_names_nobody() -> None:
+    check([raised(0, CLOSED), ended((0, 1), root=0)], "dist.rank_divergence_undetermined", None, [])
+
+
+def test_an_error_without_a_rank_is_that_of_the_only_rank_with_an_error_status() -> None:
+    log = [raised(None, "ValueError: bad"), closing(10), ended((0, -15), (1, 1), root=1)]
+    check(log, "code.user_exception", 1, [0])
+
+
+def test_a_sigterm_that_the_launcher_did_not_send_came_from_outside() -> None:
+    block = ended((0, -15), (1, -15), (2, -15), root=2)
+    check([raised(0, CLOSED), raised(1, CLOSED), closing(10, 11), block], "proc.sigterm_preempt", 2, [0, 1])
+
+
+def test_the_fingerprint_that_no_other_rank_has_is_the_departed_one_s() -> None:
+    call = "CollectiveFingerPrint(SequenceNumber=5, OpType={}, TensorShape=[4], TensorDtypes=Float, x)"
+    log = [
+        raised(r, f"RuntimeError: Detected mismatch between collectives on ranks. Rank {r} is running "
+        "collective: "
+        f"{call.format('BROADCAST' if r == 2 else 'ALLREDUCE')}, but Rank 9 is running collective: {call.format('X')}.")
+        for r in range(4)
+    ]  # fmt: skip
+    check(log, "dist.rank_divergent_control_flow", 2, [0, 1, 3])
+
+
+def test_a_restart_that_helped_is_no_failure() -> None:
+    log = [
+        raised(0, "ValueError: x"),
+        "E1130 00:47:15.6 1 torch/x/api.py:1] failed (exitcode: 1) local_rank: 0 (pid: 10) of binary: python",
+        "W1130 00:47:16.1 1 torch/x/api.py:8] [default] FAILED. 3/3 attempts left; will restart worker group",
+        "[rank0]: step 1 loss 2",
+        "training finished",
+    ]
+    report = diagnose("\n".join(log))
+    assert not report.failed
+    assert report.cause is None
+
+
+def test_an_error_after_which_the_run_went_on_is_no_failure() -> None:
+    report = diagnose(raised(None, "ConnectionError: reset") + "\nINFO shard fetched on attempt 2\nstep 5 loss 1.0")
+    assert not report.failed
+    assert any("Recovered" in claim.summary for claim in report.also)

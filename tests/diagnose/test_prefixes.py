@@ -1,0 +1,79 @@
+"""A log says the same whatever was put before its lines on the way here."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from remat.diagnose.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ONE = """\
+step 1 loss 2.0
+Traceback (most recent call last):
+  File "/home/dev/proj/fit.py", line 8, in <module>
+    Head()(torch.randn(2, 3, 16, 16))
+  File "/home/dev/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 134, in forward
+    return F.linear(input, self.weight, self.bias)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/home/dev/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1789, in _call_impl
+    return forward_call(*args, **kwargs)
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x768 and 512x10)"""
+WIDE = "x" * 50
+
+
+def each(before: str) -> Callable[[str], str]:
+    return lambda text: "\n".join(before + line for line in text.split("\n"))
+
+
+def wrapped(width: int) -> Callable[[str], str]:
+    def wrap(text: str) -> str:
+        lines = (
+            text.replace("/home/dev/proj", f"/home/{WIDE}/proj")
+            .replace("Head()(", f"Head_{WIDE}_{WIDE}()(")
+            .split("\n")
+        )
+        return "\n".join(line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width))
+
+    return wrap
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        each("2025-05-02T10:11:00.000000000Z "),
+        each("2025-05-02T10:11:00.123456789Z stderr F "),
+        each("trainer-1  | "),
+        each("May 02 10:11:00 node01 train.sh[4411]: "),
+        each("[pod/trainer-0/main] "),
+        each("  3: "),
+        each("node7: "),
+        each("[default1]:"),
+        each("[rank1]: "),
+        each("\x1b[31m"),
+        each(" 10%|#  | 1/10 [00:01<00:09,  9.1it/s]"),
+        each("epoch 0:  10%|#  | 1/10 [00:01<00:09,  9.1it/s]\r"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\n".join(json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in text.split("\n")),
+        wrapped(80),
+        wrapped(120),
+    ],
+)
+def test_the_cause_and_the_place_are_found_behind_any_prefix(transform: Callable[[str], str]) -> None:
+    report = diagnose(transform(ONE))
+    assert report.cause is not None
+    assert report.cause.id == "shape.matmul"
+    assert "2x768 and 512x10" in report.cause.summary
+    assert report.location is not None
+    assert (report.location.path.split("/")[-1], report.location.line) == ("fit.py", 8)
+
+
+def test_a_selection_that_starts_inside_a_traceback_asks_for_what_is_above() -> None:
+    report = diagnose("    return rows[i]\nIndexError: list index out of range")
+    assert report.cause is not None
+    assert report.cause.id == "code.user_exception"
+    assert "frames above" in report.missing[0].fact

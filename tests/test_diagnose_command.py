@@ -1,0 +1,65 @@
+"""`remat diagnose`: one report for each file, one for a folder; the exit status says whether something failed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAILED = 'Traceback (most recent call last):\n  File "fit.py", line 3, in main\n    x\nValueError: bad\n'
+
+
+def remat(*args: object, stdin: str = "") -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "remat", "diagnose", *map(str, args)]
+    run = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_each_file_is_a_run_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(FAILED)
+    (tmp_path / "b.log").write_text("step 1 loss 2\ntraining finished\n")
+    status, out, _ = remat("--output-format", "json", tmp_path / "a.log", tmp_path / "b.log")
+    assert status == 1
+    assert [report["failed"] for report in json.loads(out)] == [True, False]
+
+
+def test_a_run_without_failure_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "b.log").write_text("step 1 loss 2\ntraining finished\n")
+    assert remat(tmp_path / "b.log")[0] == 0
+
+
+def test_standard_input_is_read() -> None:
+    status, out, _ = remat("-", stdin=FAILED)
+    assert status == 1
+    assert "fit.py:3" in out
+
+
+def test_a_file_that_is_not_there_is_an_error_and_the_others_are_still_told(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(FAILED)
+    status, out, err = remat(tmp_path / "no.log", tmp_path / "a.log")
+    assert status == 2
+    assert "ValueError" in out
+    assert "no.log" in err
+
+
+def test_a_folder_that_torchrun_wrote_is_one_run_with_the_ranks_of_its_folders(tmp_path: Path) -> None:
+    closed = "RuntimeError: [/x/gloo/pair.cc:5] Connection closed by peer [127.0.0.1]:1."
+    for rank, text in enumerate((FAILED.replace("ValueError: bad", closed), FAILED)):
+        folder = tmp_path / "none_x" / "attempt_0" / str(rank)
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text(text)
+    status, out, _ = remat("--output-format", "json", tmp_path)
+    assert status == 1
+    (report,) = json.loads(out)
+    assert report["initiating_rank"] == 1
+    assert [one["rank"] for one in report["collateral"]] == [0]
+    assert [file["first_line"] for file in report["files"]] == [1, 5]
+
+
+def test_utf_16_as_powershell_writes_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(FAILED.encode("utf-16"))
+    assert remat(tmp_path / "a.log")[0] == 1
