@@ -1,4 +1,4 @@
-"""Write docs/rules and docs/failures from the modules of the rules and signatures; --check: only say what is outdated."""
+"""Write docs/rules and docs/failures from the rules' and signatures' modules; --check: only say what is outdated."""
 
 from __future__ import annotations
 

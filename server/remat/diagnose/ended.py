@@ -87,7 +87,10 @@ def _stopped_alone(case: Case) -> Verdict | None:
     alone = [
         e for e in case.exits.values() if e.code == -15 and e.pid and e.pid not in closing and e.rank not in case.waits
     ]
-    if len(alone) != 1 or not closing or len({n.host for n in case.notices["closing"]}) > 1:
+    listed = {e.pid for e in case.exits.values()}
+    if len(alone) != 1 or not closing or not closing <= listed or case.notices.get("timeout"):
+        return None
+    if len({n.host for n in case.notices["closing"]}) > 1:
         return None
     (ended,) = alone
     facts = {"why": f"rank {ended.rank} got SIGTERM, and not from the launcher, which closed only the others"}

@@ -34,5 +34,5 @@ def page(signature: Signature) -> str:
 
 def _plain(text: str, *, code: bool = False) -> str:
     """A template as prose: `{fact}` reads as <fact>, and nothing in it is a tag or a link."""
-    text = _FACT.sub("‹\\1›", text).replace("{{", "{").replace("}}", "}")
+    text = _FACT.sub(r"<\1>", text).replace("{{", "{").replace("}}", "}")
     return text if code else re.sub(r"([<>\[\]*_`])", r"\\\1", text)
