@@ -44,11 +44,12 @@ _WANTED = (
     *sorted(set(_WORDS) - _IN_LISTS),
 )
 _NEEDLES = tuple(one for one in _WANTED if not any(other in one for other in _WANTED if other != one))
+_BARE = re.compile("|".join(map(re.escape, BARE_WORDS)))
 _RANK = re.compile(r"\[(?:rank|default|rank )(\d{1,6})\]")
 _MOST_NOTICES = 64  # of one name from one rank, in a run
 _MOST_FAILURES = 24  # of one process
 _IDLE = 400  # physical lines after which a traceback is not continued
-_BLOCK = 128  # lines that are searched for needles at once
+_BLOCK = 64  # lines that are searched for needles at once
 _ALWAYS = 1024  # the first lines are all read: a head that was cut off has no needle
 _LISTEN = 200  # lines that an entry of a launcher's list may have
 
@@ -185,7 +186,7 @@ class Recorder:
             elif name == "entry_text" and "Traceback" in facts["text"]:
                 self.entry = Reader(self.entry_rank, said.host)
                 self.entry.feed(facts["text"], number, said.time)
-        if not in_traceback:
+        if not in_traceback and _BARE.search(said.text):
             for identity, facts in bare(said.text):
                 run.notice(f"bare:{identity}", said, number, facts)
 
