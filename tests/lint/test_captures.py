@@ -552,3 +552,36 @@ def test_names_declared_nonlocal_are_read_from_around() -> None:
     function = cst.parse_module("def f():\n    nonlocal n\n    n += 1\n    return n\n").body[0]
     assert isinstance(function, cst.FunctionDef)
     assert {read.path for read in free_reads(function)} == {("n",)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # `prev` is not bound in the first turn: its default would be evaluated there
+        (
+            "for i, layer in enumerate(layers):\n"
+            "    x = checkpoint(lambda h, layer=layer, i=i: h if i == 0 else layer(h) * prev, x)\n"
+            "    prev = layer.bias\n"
+        ),
+        (
+            "for layer in layers:\n"
+            "    if layer.has_gate:\n"
+            "        gate = layer.gate\n"
+            "    x = checkpoint(lambda h, layer=layer: layer(h) * gate if layer.has_gate else h, x)\n"
+        ),
+        (
+            "for layer in layers:\n"
+            "    if use_pos:\n"
+            "        pos = layer(x)\n"
+            "    def run(h, layer=layer):\n"
+            "        return layer(h * pos) if use_pos else layer(h)\n"
+            "    x = checkpoint(run, x, use_reentrant=False)\n"
+        ),
+    ],
+)
+def test_no_fix_evaluates_early_what_is_not_bound_on_every_way(text: str) -> None:
+    indented = "".join(f"    {line}\n" for line in text.splitlines())
+    found = check(
+        f"from torch.utils.checkpoint import checkpoint\ndef f(x, layers, use_pos):\n{indented}    return x\n"
+    )
+    assert [f.fix for f in found if f.rule == "closure-captures-loop-variable"] == [None]

@@ -78,7 +78,17 @@ def checkpointings(source: Source) -> list[Checkpointing]:
 
 
 def _all_uses(source: Source) -> list[Checkpointing]:
-    return list(_uses(source))
+    return [] if _replaced(source) else list(_uses(source))
+
+
+def _replaced(source: Source) -> bool:
+    """Whether the file puts a function of its own in the place of torch's: `torch.utils.checkpoint.checkpoint = …`."""
+    return any(
+        isinstance(target.target, cst.Attribute)
+        and source.meanings(target.target, at.scope, at.place) & set(CHECKPOINTS)
+        for at in source.nodes(cst.Assign)
+        for target in at.node.targets
+    )
 
 
 def _uses(source: Source) -> Iterator[Checkpointing]:

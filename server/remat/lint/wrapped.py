@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.code.callables import forward_of, functions_run
+from remat.lint.code.definitions import class_places, definitions
 from remat.lint.code.modules import CONTAINERS, constructors, held
 from remat.lint.code.names import UNKNOWN, Scope
 from remat.lint.code.source import At
@@ -61,7 +62,22 @@ def _module_seen(source: Source, made: At[cst.Call]) -> bool:
         arguments = (At(a.value, made.scope, made.place) for a in made.node.args if isinstance(a.value, cst.Call))
         return all(_module_seen(source, argument) for argument in arguments)
     forward = forward_of(source, made)
-    return forward is not None and _body_seen(source, forward)
+    return forward is not None and _is_plain_module(source, made) and _body_seen(source, forward)
+
+
+def _is_plain_module(source: Source, made: At[cst.Call]) -> bool:
+    """Whether calling the module is running its forward: nothing decorates it, and nn.Module is its only base."""
+    for klass in definitions(source, made.node.func, made.scope, made.place):
+        if not isinstance(klass.node, cst.ClassDef) or klass.node.decorators:
+            return False
+        bases = [source.meanings(b.value, klass.scope, klass.place) for b in klass.node.bases]
+        if not bases or any(b != {"torch.nn.Module"} for b in bases):
+            return False
+        methods = (n for p in class_places(source, klass.place) for n in p.parsed.class_names)
+        inner = (n.name.value for n in walk(klass.node.body) if isinstance(n, cst.FunctionDef))
+        if "__call__" in {*methods, *inner}:
+            return False
+    return True
 
 
 def _verdicts(_: Source) -> dict[int, bool]:
@@ -76,7 +92,10 @@ def _body_seen(source: Source, function: At[Function]) -> bool:
         inner = Scope(function.node, function.scope)
         local = {p.name.value for p in parameters(function.node)} | set(inner.bindings)
         calls = (node for node in walk(function.node.body) if isinstance(node, cst.Call))
-        known[id(function.node)] = all(_call_seen(source, call, inner, function.place, local) for call in calls)
+        decorated = isinstance(function.node, cst.FunctionDef) and bool(function.node.decorators)
+        known[id(function.node)] = not decorated and all(
+            _call_seen(source, call, inner, function.place, local) for call in calls
+        )
     return known[id(function.node)]
 
 

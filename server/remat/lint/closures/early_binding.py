@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Edit
-from remat.lint.closures.captures import Path, names_in
+from remat.lint.closures.captures import Path, bound_paths, names_in
 from remat.lint.closures.defaults import add_default
 from remat.lint.closures.rebinding import Rebinding, bound
-from remat.lint.code.syntax import dotted, walk
+from remat.lint.code.syntax import dotted, parameters, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,8 @@ def bind_early(
     """The edits that bind the names as default arguments, and whether they are safe; None where they would not help."""
     if not all(name.direct for name in late) or any(len(name.path) > 2 for name in late):
         return None
+    if not all(_surely_bound(source, closure, name.path) for name in late):
+        return None  # a default is evaluated at once: it would raise where the closure itself never reads the name
     if closure.name is not None and not all(_still_bound(source, closure, name.path) for name in late):
         return None
     parameters, edits = list[str](), list[Edit]()
@@ -54,6 +56,42 @@ def _renamed(source: Source, closure: Closure, name: Late, edits: list[Edit]) ->
             return False
         edits.append(Edit(span, wanted))
     return True
+
+
+def _surely_bound(source: Source, closure: Closure, path: Path) -> bool:
+    """Whether every way to the closure binds `path`: a parameter, a loop around, an earlier statement of its blocks."""
+    if len(path) == 1 and closure.scope is not None and None in closure.scope.bindings.get(path[0], []):
+        function = closure.scope.node
+        if isinstance(function, cst.FunctionDef | cst.Lambda) and path[0] in {
+            p.name.value for p in parameters(function)
+        }:
+            return True
+    place = closure.place
+    made = source.span(place, closure.node)
+    above = list(place.parsed.ancestors(closure.node))
+    around = {id(a) for a in above}
+    if any(isinstance(a, cst.BaseComp) and path in _comprehended(a) for a in above):
+        return True
+    for binding in _bindings(closure, path):
+        span = source.span(place, binding.node)
+        if made is None or span is None or span.start >= made.start:
+            continue
+        loop = next((a for a in (binding.node, *place.parsed.ancestors(binding.node)) if isinstance(a, cst.For)), None)
+        if loop is not None and id(loop.body) in around and path in bound_paths(loop.target):
+            return True
+        if not isinstance(binding.node, cst.For) and _runs_before(place, binding.node, around):
+            return True
+    return False
+
+
+def _comprehended(comprehension: cst.BaseComp) -> list[Path]:
+    return [p for n in walk(comprehension) if isinstance(n, cst.CompFor) for p in bound_paths(n.target)]
+
+
+def _runs_before(place: Place, node: cst.CSTNode, around: set[int]) -> bool:
+    """Whether a statement before the closure always runs before it: each block that holds it holds the closure too."""
+    blocks = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.IfExp, cst.BooleanOperation, cst.ListComp, cst.Lambda)
+    return all(id(above) in around for above in place.parsed.ancestors(node) if isinstance(above, blocks))
 
 
 def _still_bound(source: Source, closure: Closure, path: Path) -> bool:

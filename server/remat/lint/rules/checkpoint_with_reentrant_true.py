@@ -119,7 +119,7 @@ def _finding(
 ) -> Iterator[Finding]:
     node = at.node.func if isinstance(at.node, cst.Call) else at.node
     span = source.span(at.place, node)
-    if span is None or behind_version_guard(at.place, at.node):
+    if span is None or behind_version_guard(source, at):
         return
     edits: tuple[Edit, ...] = ()
     if value is not None and (instead != "False" or is_literal(value, "True")):

@@ -18,8 +18,8 @@ and offers no fix: the other function takes no such keyword.
 
 ## Fix safety
 The fix adds `use_reentrant=False`. It is safe where everything the wrapped callable runs is visible in the file and
-holds no custom `torch.autograd.Function`, and nothing in the project shards with `fully_shard`; else it is offered for
-review: hooks, nested checkpoints and custom Functions can behave differently. No fix is offered in a project that
+holds no custom `torch.autograd.Function`, decorator or foreign base class, no hook is registered in the file, and
+nothing in the project shards with `fully_shard`; else it is offered for review: hooks, nested checkpoints and custom Functions can behave differently. No fix is offered in a project that
 trains PEFT adapters under DeepSpeed ZeRO-3, where the non-reentrant variant fails with a CheckpointError (recomputed
 shape `[0]`), nor where keywords are forwarded (see `keyword-to-reentrant-checkpoint`).
 
@@ -29,6 +29,7 @@ shape `[0]`), nor where keywords are forwarded (see `keyword-to-reentrant-checkp
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from remat.finding import Finding, Fix, Severity
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from remat.lint.code.source import Source
-    from remat.versions import Versions
+
+
+_MORE_THAN_FORWARD = re.compile(r"register_\w*hook|convert_sync_batchnorm")
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
@@ -55,10 +58,10 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
         if use.form is Form.PARTIAL and _callers_say(uses):
             continue
         span = source.span(use.call.place, use.call.node.func)
-        if span is None or behind_version_guard(use.call.place, use.call.node):
+        if span is None or behind_version_guard(source, use.call.at(use.call.node)):
             continue
         severity = Severity.WARNING if use.certain else Severity.INFO
-        yield Finding(RULE.name, span, _message(use, context.versions), severity, _fix(source, use, uses, context))
+        yield Finding(RULE.name, span, _message(use, context), severity, _fix(source, use, uses, context))
 
 
 def _callers_say(uses: list[Checkpointing]) -> bool:
@@ -67,7 +70,8 @@ def _callers_say(uses: list[Checkpointing]) -> bool:
     return bool(calls) and all(u.variant is not Variant.OMITTED for u in calls)
 
 
-def _message(use: Checkpointing, versions: Versions) -> str:
+def _message(use: Checkpointing, context: Context) -> str:
+    versions = context.versions
     if not use.certain:
         others = sorted(n for n in use.call.names if n not in CHECKPOINTS and n != UNKNOWN)
         other = f"`{others[0]}`" if others else "something else"
@@ -75,16 +79,19 @@ def _message(use: Checkpointing, versions: Versions) -> str:
             f"`{use.function}` is torch's or {other} here; where it is torch's, it runs the reentrant variant, since "
             f"`use_reentrant` is not given (no fix: the other function may not take it)"
         )
+    advice = "say `use_reentrant=False`"
+    if _adapters_under_zero3(context):
+        advice = "say `use_reentrant=True`: PEFT under ZeRO-3 fails with the non-reentrant variant"
     runs = "silently runs" if versions.at_least("torch", "2.1") is False else "warns and runs"
     return (
         f"`{use.function}` without `use_reentrant`: {versions.describe('torch')} {runs} the reentrant variant, which "
-        "gives no gradients when no input requires them and refuses `torch.autograd.grad`; say `use_reentrant=False`"
+        "gives no gradients when no input requires them and refuses `torch.autograd.grad`; " + advice
     )
 
 
 def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context: Context) -> Fix | None:
-    adapters = context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT)
-    unsupported = use.sequential and context.versions.at_least("torch", "2.0") is False
+    adapters = _adapters_under_zero3(context)
+    unsupported = context.versions.at_least("torch", "2.0" if use.sequential else "1.11") is False
     forwards = use.forwarded or (use.form is Form.PARTIAL and any(u.forwarded for u in uses))
     if not use.certain or forwards or adapters or unsupported:
         return None
@@ -95,16 +102,21 @@ def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context:
     return Fix("Pass use_reentrant=False", edits, safe=_is_safe(source, use, context)) if edits else None
 
 
+def _adapters_under_zero3(context: Context) -> bool:
+    return context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT)
+
+
 def _is_safe(source: Source, use: Checkpointing, context: Context) -> bool:
     if use.form is Form.PARTIAL or use.wrapped is None:
         return False
-    if context.project.says(Fact.FSDP2) or source.once(_shards):
+    if context.project.says(Fact.FSDP2) or source.once(_shards_or_hooks):
         return False
     return seen_whole(source, use.wrapped.value, use.call.scope, use.call.place)
 
 
-def _shards(source: Source) -> bool:
-    return "fully_shard" in source.text
+def _shards_or_hooks(source: Source) -> bool:
+    """Whether parameters are sharded here, or hooks registered, which run once more or less in the other variant."""
+    return "fully_shard" in source.text or _MORE_THAN_FORWARD.search(source.text) is not None
 
 
 EXAMPLES = (

@@ -35,6 +35,7 @@ from remat.lint.code.definitions import definitions
 from remat.lint.code.syntax import parameters, walk
 from remat.lint.edits import insert
 from remat.lint.imports import import_edit, spelling
+from remat.lint.project import Fact
 from remat.lint.rule import Bad, Context, Good, Rule
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from remat.lint.code.syntax import Function
 
 
-def check(source: Source, _: Context) -> Iterator[Finding]:
+def check(source: Source, context: Context) -> Iterator[Finding]:
+    adapters = context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT)  # non-reentrant fails there
     for use in checkpointings(source):
         forwarded = [a for a in use.forwarded if a in use.call.node.args]
         raises = use.sequential or use.variant in {Variant.OMITTED, Variant.REENTRANT}
@@ -53,7 +55,8 @@ def check(source: Source, _: Context) -> Iterator[Finding]:
         span = source.span(use.call.place, use.call.node.func)
         if span is None:
             continue
-        yield Finding(RULE.name, span, _message(use, forwarded), Severity.ERROR, _fix(source, use, forwarded))
+        fix = None if adapters else _fix(source, use, forwarded)
+        yield Finding(RULE.name, span, _message(use, forwarded), Severity.ERROR, fix)
 
 
 def _compiled(source: Source) -> bool:

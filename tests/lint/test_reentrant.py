@@ -1,0 +1,96 @@
+"""Where the rules about `use_reentrant` stay silent or careful: guards, patched files, hooks, what is not in sight."""
+
+from __future__ import annotations
+
+import pytest
+
+from remat.lint.check import check
+from remat.lint.project import Project, summarise
+from remat.lint.rule import Context
+from remat.versions import Versions
+
+IMPORTS = (
+    "import functools, inspect\nimport torch\nfrom torch import nn\nfrom packaging import version\n"
+    "import torch.utils.checkpoint as cp\nfrom torch.utils.checkpoint import checkpoint\n"
+)
+ADAPTERS = Context(
+    project=Project(
+        (
+            summarise("ds.json", '{"zero_optimization": {"stage": 3}}'),
+            summarise("lora.py", "from peft import LoraConfig\n"),
+        )
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            'def f(b, x):\n    if version.parse(torch.__version__) >= version.parse("1.11"):\n'
+            "        return checkpoint(b, x, use_reentrant=False)\n    return checkpoint(b, x)\n"
+        ),
+        (
+            'OLD = version.parse(torch.__version__) < version.parse("1.11")\ndef f(b, x):\n    if OLD:\n'
+            "        return checkpoint(b, x)\n    return checkpoint(b, x, use_reentrant=False)\n"
+        ),
+        (
+            'HAS = "use_reentrant" in inspect.signature(checkpoint).parameters\ndef f(b, x):\n    if HAS:\n'
+            "        return checkpoint(b, x, use_reentrant=False)\n    return checkpoint(b, x)\n"
+        ),
+        (
+            "cp.checkpoint = functools.partial(cp.checkpoint, use_reentrant=False)\n"
+            "def f(b, x):\n    return torch.utils.checkpoint.checkpoint(b, x)\n"
+        ),
+    ],
+)
+def test_a_guarded_call_and_a_patched_file_are_left_alone(text: str) -> None:
+    assert check(IMPORTS + text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "class B(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+            "b = B()\nb.register_forward_hook(print)\ny = checkpoint(b, x)\n"
+        ),
+        "@scaled\ndef b(x):\n    return x.relu()\ny = checkpoint(b, x)\n",
+        "@torch.compile\ndef b(x):\n    return x.relu()\ny = checkpoint(b, x)\n",
+        (
+            "from mylib import Base\nclass B(Base):\n    def forward(self, x):\n        return x.relu()\n"
+            "b = B()\ny = checkpoint(b, x)\n"
+        ),
+        (
+            "class B(nn.Module):\n    def __call__(self, x):\n        return odd(x)\n"
+            "    def forward(self, x):\n        return x.relu()\nb = B()\ny = checkpoint(b, x)\n"
+        ),
+        (
+            "class M(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+            "m = M()\ny = checkpoint(m, x)\nm = nn.SyncBatchNorm.convert_sync_batchnorm(m)\n"
+        ),
+    ],
+)
+def test_a_fix_is_for_review_where_more_than_the_forward_in_sight_may_run(text: str) -> None:
+    (found,) = check(IMPORTS + text)
+    assert found.fix is not None
+    assert not found.fix.safe
+
+
+def test_what_is_seen_whole_is_repaired_without_review() -> None:
+    text = "class B(nn.Module):\n    def forward(self, x):\n        return x.relu()\nb = B()\ny = checkpoint(b, x)\n"
+    (found,) = check(IMPORTS + text)
+    assert found.fix is not None
+    assert found.fix.safe
+
+
+def test_under_peft_and_zero3_nothing_advises_the_variant_that_fails_there() -> None:
+    keyword = "def b(x, mask=None):\n    return x\ny = checkpoint(b, x, mask=m)\nz = checkpoint(b, x)\n"
+    found = check(IMPORTS + keyword, ADAPTERS)
+    assert [f.fix for f in found] == [None] * 3
+    assert all("say `use_reentrant=False`" not in f.message for f in found)
+
+
+def test_torch_before_1_11_is_not_given_a_keyword_that_it_does_not_take() -> None:
+    (found,) = check(IMPORTS + "y = checkpoint(b, x)\n", Context(Versions.parse("torch=1.10.0")))
+    assert found.fix is None
