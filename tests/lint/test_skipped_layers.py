@@ -552,3 +552,38 @@ def test_a_stack_that_an_edit_checkpoints_is_no_longer_found() -> None:
     second = analyse(before.replace("x = block(x)", "x = checkpoint(block, x)"), before=first)
     assert second is not None
     assert [f for f in second.findings if f.rule == RULE] == []
+
+
+@pytest.mark.parametrize(
+    "freeze",
+    [
+        "self.vision.requires_grad_(False)",
+        "for p in self.vision.parameters():\n            p.requires_grad = False",
+    ],
+)
+def test_frozen_layers_beside_checkpointed_ones_are_left_alone(freeze: str) -> None:
+    text = f"""
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Block(nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vision = nn.ModuleList([Block() for _ in range(4)])
+        self.text = nn.ModuleList([Block() for _ in range(4)])
+        {freeze}
+
+    def forward(self, v, t):
+        for layer in self.vision:
+            v = layer(v)
+        for layer in self.text:
+            t = checkpoint(layer, t, use_reentrant=False)
+        return v, t
+"""
+    rule = "checkpoint-skips-layers"
+    assert [f for f in check(text) if f.rule == rule] == []
+    assert [f.rule for f in check(text.replace(freeze, "self.frozen = None")) if f.rule == rule] == [rule]

@@ -56,9 +56,17 @@ def skipped_beside(source: Source, known: Mapping[str, Klass], sites: Sites) -> 
 
 
 def _first(plain: Stack, wrapped: list[Stack]) -> Iterator[tuple[Stack, Stack]]:
-    against = next((w for w in wrapped if plain.bare and comparable(plain, w)), None)
+    """Nothing for a frozen stack: with an input that needs no gradient it keeps no activations."""
+    frozen = plain.bare and _is_frozen(plain.layers, plain.owner.text)
+    against = next((w for w in wrapped if plain.bare and not frozen and comparable(plain, w)), None)
     if against is not None:
         yield plain, against
+
+
+def _is_frozen(layers: str, text: str) -> bool:
+    """Whether the class switches the gradients of these layers off, at once or parameter by parameter."""
+    name = re.escape(layers)
+    return re.search(rf"{name}\b[^\n]*\n?[^\n]*requires_grad(?:_\(\s*False|\s*=\s*False)", text) is not None
 
 
 def _may_hold_checkpointed_loop(klass: Klass, known: Mapping[str, Klass], sites: Sites) -> bool:

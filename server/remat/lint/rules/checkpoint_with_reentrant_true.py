@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 _IMPL = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointImpl.REENTRANT"
 _FORBIDS = (
     "no `torch.autograd.grad` or `backward(inputs=…)`, no gradients for the parameters inside unless a tensor argument "
-    "requires one, none through dicts or lists, no keyword arguments"
+    "requires one, none through dicts or lists"
 )
+
+_KEYWORDS = ", no keyword arguments"  # torch's wrapper and transformers pack those themselves
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
@@ -57,7 +59,9 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
             partial = " (bound with functools.partial)" if use.form is Form.PARTIAL else ""
             at = use.call.at(use.call.node.func)
             fixable = not use.forwarded  # with forwarded keywords the other rule's fix does it all
-            yield from _finding(source, at, f"`{use.function}`{partial}", use.said.value if fixable else None)
+            yield from _finding(
+                source, at, f"`{use.function}`{partial}", use.said.value if fixable else None, also=_KEYWORDS
+            )
     for call in source.nodes(cst.Call):
         if id(call.node) not in own:
             yield from _other_call(source, call)
@@ -116,6 +120,7 @@ def _finding(
     what: str,
     value: cst.CSTNode | None,
     instead: str = "False",
+    also: str = "",
 ) -> Iterator[Finding]:
     node = at.node.func if isinstance(at.node, cst.Call) else at.node
     span = source.span(at.place, node)
@@ -126,7 +131,7 @@ def _finding(
         edits = replace(source, at.place, value, instead)
     fix = Fix(f"Use the non-reentrant variant ({instead})", edits) if edits else None
     yield Finding(
-        RULE.name, span, f"{what} asks for the reentrant variant of checkpointing: {_FORBIDS}", Severity.INFO, fix
+        RULE.name, span, f"{what} asks for the reentrant variant of checkpointing: {_FORBIDS}{also}", Severity.INFO, fix
     )
 
 

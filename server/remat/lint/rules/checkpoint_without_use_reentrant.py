@@ -19,9 +19,10 @@ and offers no fix: the other function takes no such keyword.
 ## Fix safety
 The fix adds `use_reentrant=False`. It is safe where everything the wrapped callable runs is visible in the file and
 holds no custom `torch.autograd.Function`, decorator or foreign base class, no hook is registered in the file, and
-nothing in the project shards with `fully_shard`; else it is offered for review: hooks, nested checkpoints and custom Functions can behave differently. No fix is offered in a project that
-trains PEFT adapters under DeepSpeed ZeRO-3, where the non-reentrant variant fails with a CheckpointError (recomputed
-shape `[0]`), nor where keywords are forwarded (see `keyword-to-reentrant-checkpoint`).
+nothing in the project shards with `fully_shard`; else it is offered for review: hooks, nested checkpoints and custom
+Functions can behave differently. No fix is offered in a project that trains PEFT adapters under DeepSpeed ZeRO-3, where
+the non-reentrant variant fails with a CheckpointError (recomputed shape `[0]`), nor where keywords are forwarded (see
+`keyword-to-reentrant-checkpoint`).
 
 ## References
 - https://docs.pytorch.org/docs/stable/checkpoint.html
