@@ -44,7 +44,7 @@ export function forServer(settings: Settings): { logLevel: string } {
 function expand(value: string | null, folder?: vscode.WorkspaceFolder): string | null {
   const expanded = value
     ?.trim()
-    .replaceAll("${workspaceFolder}", folder?.uri.fsPath ?? "")
-    .replace(/^~(?=[/\\])/, homedir());
+    .replaceAll("${workspaceFolder}", () => folder?.uri.fsPath ?? "")
+    .replace(/^~(?=[/\\])/, () => homedir());
   return expanded ? expanded : null;
 }

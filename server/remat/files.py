@@ -102,7 +102,7 @@ def _unusable(path: str) -> str | None:
     except OSError as error:
         return reason(error)
     if path.endswith(".ipynb"):
-        return "notebooks are not read yet; open it in the editor, or export it as a .py file"
+        return "notebooks are not read yet; export it as a .py file"
     return None
 
 

@@ -585,3 +585,13 @@ def test_no_fix_evaluates_early_what_is_not_bound_on_every_way(text: str) -> Non
         f"from torch.utils.checkpoint import checkpoint\ndef f(x, layers, use_pos):\n{indented}    return x\n"
     )
     assert [f.fix for f in found if f.rule == "closure-captures-loop-variable"] == [None]
+
+
+@pytest.mark.parametrize(("switch", "reported"), [("True", True), ("False", False)])
+def test_gradients_that_are_switched_on_do_not_silence_a_finding(switch: str, *, reported: bool) -> None:
+    text = (
+        "import torch\nfrom torch.utils.checkpoint import checkpoint\ndef f(x, layers):\n"
+        f"    with torch.set_grad_enabled({switch}):\n        for layer in layers:\n"
+        "            x = checkpoint(lambda h: layer(h), x, use_reentrant=False)\n    return x\n"
+    )
+    assert bool(check(text)) is reported

@@ -232,6 +232,11 @@ DEEP = {
     "operators": "x = checkpoint(f, " + "1 + " * 4000 + "1)\n",
     "attributes": "x = checkpoint(f, a" + ".a" * 4000 + ")\n",
     "calls": "x = checkpoint(f, a" + "()" * 4000 + ")\n",
+    "negations over lines": "x = checkpoint(f, (\n" + "not\n" * 20_000 + "x))\n",
+    "operators over lines": "x = checkpoint(f, (\n" + "1 **\n" * 20_000 + "x))\n",
+    "calls over lines": "x = (checkpoint(f, a)\n" + ".a(1, 2)\n" * 4000 + ")\n",
+    "continued lines": "x = not \\\n" + "not \\\n" * 20_000 + "checkpoint(f, a)\n",
+    "strings over lines": "x = checkpoint(f, (\n" + '"a"\n' * 20_000 + "))\n",
     "negations": "x = checkpoint(f, " + "not " * 4000 + "a)\n",
 }
 
@@ -245,3 +250,27 @@ def test_what_no_python_takes_is_passed_over_and_the_rest_of_the_file_is_read(de
 def test_a_long_list_of_data_is_no_deep_nesting() -> None:
     text = IMPORT + "x = checkpoint(f, [" + "-0.5, a.b(1), " * 4_000 + "])\n"
     assert [f.rule for f in check(text)] == ["checkpoint-without-use-reentrant"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        'd = {"use_cache": 1, "\\x": 2}\nTrainer(model, args=d)\nmodel.gradient_checkpointing_enable()\n',
+        'x = "a" b"b"\n',
+        "for i, layer in enumerate(self.layers):\n    if i < " + "9" * 5000 + ":\n        x = checkpoint(layer, x)\n"
+        "    else:\n        x = layer(x)\n",
+        "for i, layer in enumerate(self.layers):\n    if i < "
+        + "1 +\\\n " * 900
+        + "1:\n        x = checkpoint(layer, x)\n"
+        "    else:\n        x = layer(x)\n",
+    ],
+    ids=["broken escape", "bytes beside text", "huge number", "long sum"],
+)
+def test_odd_literals_end_no_check(odd: str) -> None:
+    found = check(
+        IMPORT
+        + CALL
+        + "class M:\n    def forward(self, x):\n"
+        + "".join(f"        {line}\n" for line in odd.split("\n"))
+    )
+    assert found[0].rule == "checkpoint-without-use-reentrant"

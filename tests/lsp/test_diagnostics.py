@@ -129,7 +129,7 @@ async def test_an_installed_library_someone_looks_into_has_no_findings(editor):
 
 
 async def test_notebook_cells_are_left_alone(editor):
-    uri = "vscode-notebook-cell:/work/notebook.ipynb#W0sZmlsZQ"
+    uri = "vscode-notebook-cell:/project/notebook.ipynb#W0sZmlsZQ"
     editor.open(uri, "%pip install torch\n!ls\n" + ONE)
     editor.open("beside.py", ONE)
     assert len(await editor.findings("beside.py")) == 1

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import libcst as cst
 
-from remat.lint.code.syntax import dotted, walk
+from remat.lint.code.syntax import dotted, is_literal, walk
 
 _BACKWARD = re.compile(r"backward|^grad$|(?:^|_)step$|^step_|^train|^fit$|^optimi[sz]e|^learn|_grads?$|^vjp$")
 _NO_GRADIENT = re.compile(r"^(?:no_grad|inference_mode|set_grad_enabled)$")
@@ -53,7 +53,12 @@ def is_log(call: cst.Call) -> bool:
 
 def without_gradient(node: cst.With) -> bool:
     calls = (n for item in node.items for n in walk(item.item) if isinstance(n, cst.Call))
-    return any(_NO_GRADIENT.search(last_name(c)) for c in calls)
+    return any(_NO_GRADIENT.search(last_name(c)) and not _switched_on(c) for c in calls)
+
+
+def _switched_on(call: cst.Call) -> bool:
+    """Whether this is `set_grad_enabled(True)`."""
+    return last_name(call) == "set_grad_enabled" and any(is_literal(a.value, "True") for a in call.args)
 
 
 def runs_without_gradient(function: cst.CSTNode | None) -> bool:

@@ -12,29 +12,37 @@ from remat.lint.code.strings import STRING
 
 BRACKETS = 200  # what CPython's tokenizer allows
 CHAIN = 500  # operators, attributes, calls, lambdas without a comma between them
-_BRACKET = re.compile(rf"(?P<open>[(\[{{])|(?P<close>[)\]}}])|#[^\n]*|{STRING}", re.DOTALL)
-_LINK = re.compile(r"\blambda\b|\bnot\b|\belse\b|\bawait\b|[-+*/%@|&^~.(\[{]")
+LONG = 8_000  # characters; a shorter piece has no room for a chain that harms, unless on one line
+_TOKEN = re.compile(
+    rf"(?P<link>{STRING}|\blambda\b|\bnot\b|\belse\b|\bawait\b|[-+*/%@|&^~]|\.(?=\s*[A-Za-z_]))"
+    r"|#[^\n]*|\\\r?\n|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<line>\n)",
+    re.DOTALL,
+)
 _LONG_LINE = re.compile(rf"[^\n]{{{2 * CHAIN},}}")
 
 
 def nested_too_deeply(text: str) -> bool:
-    """A cheap look at most texts: only many brackets or a very long line are read closer."""
+    """A cheap look at most texts: only a long one, one of many brackets or one with a very long line is read closer."""
     brackets = text.count("(") + text.count("[") + text.count("{")
-    if brackets > BRACKETS and _depth(text) > BRACKETS:
-        return True
-    return any(_longest_chain(line[0]) > CHAIN for line in _LONG_LINE.finditer(text))
+    return (brackets > BRACKETS or len(text) > LONG or _LONG_LINE.search(text) is not None) and _is_too_deep(text)
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for match in _BRACKET.finditer(text):
-        if match["open"]:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif match["close"]:
-            depth = max(depth - 1, 0)
-    return deepest
-
-
-def _longest_chain(line: str) -> int:
-    return max(len(_LINK.findall(part)) for part in line.split(","))
+def _is_too_deep(text: str) -> bool:
+    """Whether brackets, and chains since the last comma or line within each, add up to more than Python takes."""
+    chains, deep = [0], 0
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "comma" or (kind == "line" and len(chains) == 1):
+            deep -= chains[-1]
+            chains[-1] = 0
+        elif kind == "close":
+            if len(chains) > 1:
+                deep -= chains.pop()
+        elif kind in {"link", "open"}:
+            chains[-1] += 1
+            deep += 1
+            if kind == "open":
+                chains.append(0)
+            if deep > CHAIN or len(chains) > BRACKETS:
+                return True
+    return False

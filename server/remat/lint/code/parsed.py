@@ -156,5 +156,5 @@ def parse(key: Key) -> Parsed | None:
         return None
     try:
         return Parsed(*key)
-    except (cst.ParserSyntaxError, ValueError, RecursionError):
+    except (cst.ParserSyntaxError, cst.CSTValidationError, ValueError, RecursionError):
         return None

@@ -78,8 +78,13 @@ def is_literal(node: cst.CSTNode | None, text: str) -> bool:
 
 
 def string_value(node: cst.CSTNode) -> str | None:
-    """What a plain string literal says; None for anything else."""
-    value = node.evaluated_value if isinstance(node, cst.SimpleString | cst.ConcatenatedString) else None
+    """What a plain string literal says; None for anything else, one with a broken escape included."""
+    if not isinstance(node, cst.SimpleString | cst.ConcatenatedString):
+        return None
+    try:
+        value = node.evaluated_value
+    except (SyntaxError, ValueError):
+        return None
     return value if isinstance(value, str) else None
 
 

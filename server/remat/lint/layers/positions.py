@@ -39,26 +39,42 @@ _COMPARISON: dict[type[cst.CSTNode], Callable[[int, int], bool]] = {
 def number(
     node: cst.CSTNode | None, position: int, indexes: frozenset[str], scope: Scope | None, hops: int = _HOPS
 ) -> Number:
-    """What `node` is worth for the element at `position`."""
+    """What `node` is worth for the element at `position`; None where that is not known, or too deeply nested to ask."""
+    try:
+        return _number(node, position, indexes, scope, hops)
+    except RecursionError:
+        return None
+
+
+def _number(
+    node: cst.CSTNode | None, position: int, indexes: frozenset[str], scope: Scope | None, hops: int = _HOPS
+) -> Number:
     if isinstance(node, cst.Integer):
-        return int(node.value, 0)
+        return _integer(node)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        value = number(node.expression, position, indexes, scope, hops)
+        value = _number(node.expression, position, indexes, scope, hops)
         return None if value is None else -value
     if isinstance(node, cst.BinaryOperation) and type(node.operator) in _ARITHMETIC:
-        left = number(node.left, position, indexes, scope, hops)
-        right = number(node.right, position, indexes, scope, hops)
+        left = _number(node.left, position, indexes, scope, hops)
+        right = _number(node.right, position, indexes, scope, hops)
         return None if left is None or right is None else _apply(type(node.operator), left, right)
     if isinstance(node, cst.Call) and dotted(node.func) == ["len"] and len(node.args) == 1:
         return LENGTH
     if isinstance(node, cst.Call) and dotted(node.func) == ["int"] and len(node.args) == 1:
-        return number(node.args[0].value, position, indexes, scope, hops)
+        return _number(node.args[0].value, position, indexes, scope, hops)
     if isinstance(node, cst.Name):
         if node.value in indexes:
             return position
         made = assigned(node, scope)
-        return number(made, position, indexes, scope, hops - 1) if made is not None and hops else None
+        return _number(made, position, indexes, scope, hops - 1) if made is not None and hops else None
     return None
+
+
+def _integer(node: cst.Integer) -> Number:
+    try:
+        return int(node.value, 0)
+    except ValueError:  # more digits than Python converts
+        return None
 
 
 def _apply(kind: type[cst.CSTNode], left: int, right: int) -> Number:
@@ -77,19 +93,28 @@ def holds(
     test: cst.CSTNode, position: int, indexes: frozenset[str], scope: Scope | None, hops: int = _HOPS
 ) -> bool | None:
     """Whether the condition is true for the element at `position`; None where more than the position decides."""
+    try:
+        return _holds(test, position, indexes, scope, hops)
+    except RecursionError:
+        return None
+
+
+def _holds(
+    test: cst.CSTNode, position: int, indexes: frozenset[str], scope: Scope | None, hops: int = _HOPS
+) -> bool | None:
     if isinstance(test, cst.BooleanOperation):
-        left = holds(test.left, position, indexes, scope, hops)
-        right = holds(test.right, position, indexes, scope, hops)
+        left = _holds(test.left, position, indexes, scope, hops)
+        right = _holds(test.right, position, indexes, scope, hops)
         decides = isinstance(test.operator, cst.Or)
         return decides if decides in (left, right) else (None if None in (left, right) else not decides)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        value = holds(test.expression, position, indexes, scope, hops)
+        value = _holds(test.expression, position, indexes, scope, hops)
         return None if value is None else not value
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         return _compared(test, position, indexes, scope, hops)
     if isinstance(test, cst.Name) and test.value not in indexes:
         made = assigned(test, scope)
-        return holds(made, position, indexes, scope, hops - 1) if made is not None and hops else None
+        return _holds(made, position, indexes, scope, hops - 1) if made is not None and hops else None
     worth = number(test, position, indexes, scope, hops)
     return None if worth is None else bool(worth)
 
