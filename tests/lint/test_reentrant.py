@@ -94,3 +94,12 @@ def test_under_peft_and_zero3_nothing_advises_the_variant_that_fails_there() -> 
 def test_torch_before_1_11_is_not_given_a_keyword_that_it_does_not_take() -> None:
     (found,) = check(IMPORTS + "y = checkpoint(b, x)\n", Context(Versions.parse("torch=1.10.0")))
     assert found.fix is None
+
+
+def test_keeping_torch_s_function_in_an_attribute_is_not_replacing_it() -> None:
+    text = (
+        "class M:\n    def __init__(self):\n        self.run = checkpoint\n        self.checkpoint = checkpoint\n"
+        "    def forward(self, x):\n        return self.run(self.block, self.checkpoint(self.block, x))\n"
+        "y = checkpoint(f, x)\n"
+    )
+    assert [f.rule for f in check(IMPORTS + text)] == ["checkpoint-without-use-reentrant"] * 3

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from remat.lint.code.source import Source
 
-CHECKPOINT = "torch.utils.checkpoint.checkpoint"
-SEQUENTIAL = "torch.utils.checkpoint.checkpoint_sequential"
+_MODULE = "torch.utils.checkpoint"
+CHECKPOINT = f"{_MODULE}.checkpoint"
+SEQUENTIAL = f"{_MODULE}.checkpoint_sequential"
 CHECKPOINTS = (CHECKPOINT, SEQUENTIAL)
 PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
 
@@ -84,8 +85,9 @@ def _all_uses(source: Source) -> list[Checkpointing]:
 def _replaced(source: Source) -> bool:
     """Whether the file puts a function of its own in the place of torch's: `torch.utils.checkpoint.checkpoint = …`."""
     return any(
-        isinstance(target.target, cst.Attribute)
-        and source.meanings(target.target, at.scope, at.place) & set(CHECKPOINTS)
+        isinstance(place := target.target, cst.Attribute)
+        and f"{_MODULE}.{place.attr.value}" in CHECKPOINTS
+        and _MODULE in source.meanings(place.value, at.scope, at.place)
         for at in source.nodes(cst.Assign)
         for target in at.node.targets
     )
