@@ -19,7 +19,7 @@ from remat.lint.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-LIBRARIES = ("torch", "transformers", "accelerate", "deepspeed", "peft", "megatron", "fairscale", "lightning", "trl")
+IMPORT_ROOTS = ("torch", "transformers", "accelerate", "deepspeed", "peft", "megatron", "fairscale", "lightning", "trl")
 KNOWN = frozenset({*(rule.name for rule in RULES), suppress.UNUSED})
 # The word that most rules have first: it is the likeliest to be there, and one that is absent is sought to the end
 _WORDS = tuple(word for word, _ in Counter(sorted(word for rule in RULES for word in rule.words)).most_common())
@@ -85,7 +85,7 @@ def worth_reading(text: str | bytes) -> bool:
 def interest() -> Interest:
     """The pieces that any rule cares for: its words, and imports of the libraries that its names come from."""
     words = "|".join(map(re.escape, _WORDS))
-    imports = rf"^[ \t]*(?:from|import)[ \t][^\n]*\b(?:{'|'.join(LIBRARIES)}|functools)"
+    imports = rf"^[ \t]*(?:from|import)[ \t][^\n]*\b(?:{'|'.join(IMPORT_ROOTS)}|functools)"
     return Interest(re.compile(f"(?m){words}|{imports}"), frozenset(t for rule in RULES for t in rule.targets))
 
 

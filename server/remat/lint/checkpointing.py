@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.code.definitions import definitions
+from remat.lint.code.definitions import definitions, values_of
 from remat.lint.code.names import PARTIAL, UNKNOWN
 from remat.lint.code.source import Call
 from remat.lint.code.syntax import is_literal
@@ -22,6 +22,9 @@ _MODULE = "torch.utils.checkpoint"
 CHECKPOINT = f"{_MODULE}.checkpoint"
 SEQUENTIAL = f"{_MODULE}.checkpoint_sequential"
 CHECKPOINTS = (CHECKPOINT, SEQUENTIAL)
+_WRAPPERS = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+WRAP, APPLY = f"{_WRAPPERS}.checkpoint_wrapper", f"{_WRAPPERS}.apply_activation_checkpointing"
+REENTRANT_IMPL = f"{_WRAPPERS}.CheckpointImpl.REENTRANT"
 PARTIAL_CALLS = ("functools.partial", "functools.partialmethod")
 
 # torch/utils/checkpoint.py, signature of `checkpoint`, 2.1 to 2.14 (`early_stop` since 2.9, the last since 2.14)
@@ -139,9 +142,7 @@ def _read(source: Source, call: Call, form: Form, args: list[cst.Arg]) -> Checkp
 def _variant(source: Source, call: Call, said: cst.Arg | None, *, hidden: bool) -> Variant:
     if said is None:
         return Variant.UNKNOWN if hidden else Variant.OMITTED
-    values = [said.value]
-    if isinstance(said.value, cst.Name) and said.value.value not in {"True", "False", "None"}:
-        values = [at.node for at in definitions(source, said.value, call.scope, call.place)]  # type: ignore[misc]
+    values = values_of(source, said.value, call.scope, call.place)
     if values and all(is_literal(v, "True") for v in values):
         return Variant.REENTRANT
     if values and all(is_literal(v, "False") for v in values):

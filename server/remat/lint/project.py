@@ -57,6 +57,14 @@ class Project:
     def says(self, fact: Fact) -> bool:
         return any(fact in s.facts for s in self.summaries)
 
+    @property
+    def adapters_under_zero3(self) -> bool:
+        """Whether PEFT adapters are trained under ZeRO-3, where non-reentrant checkpointing fails.
+
+        The frozen parameters are gathered in forward and empty when it is run again.
+        """
+        return self.says(Fact.ZERO3) and self.says(Fact.PEFT)
+
     def imported_says(self, fact: Fact, modules: Iterable[str]) -> bool:
         """Whether one of these imported modules (`trainer`, `.models.load`) is a file here that says so."""
         wanted = tuple("/" + module.strip(".").replace(".", "/") for module in modules if module.strip("."))

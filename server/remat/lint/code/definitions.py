@@ -42,6 +42,13 @@ def _of_name(source: Source, name: str, scope: Scope | None, place: Place) -> li
     return module_definitions(source, name)
 
 
+def values_of(source: Source, expression: cst.CSTNode, scope: Scope | None, place: Place) -> list[cst.CSTNode]:
+    """The expression itself, or for a name that is no literal what it is bound to; empty where that is not seen."""
+    if not isinstance(expression, cst.Name) or expression.value in {"True", "False", "None"}:
+        return [expression]
+    return [at.node for at in definitions(source, expression, scope, place)]
+
+
 def module_definitions(source: Source, name: str) -> list[At[cst.CSTNode]]:
     """What the module binds `name` to, in pieces that no trigger word led to as well."""
     found: list[At[cst.CSTNode]] = []
@@ -86,12 +93,12 @@ def _in_class(source: Source, name: str, place: Place) -> list[At[cst.CSTNode]]:
 
 def _of_attribute(source: Source, name: str, scope: Scope | None, place: Place) -> list[At[cst.CSTNode]]:
     """What the class around assigns to `self.name`; else its method of that name."""
-    at = scope
-    while at is not None and at is not IN_CLASS:
-        if isinstance(at.node, cst.ClassDef):
-            return _nodes(at.attributes.get(f"self.{name}") or at.bindings.get(name, []), at, place)
-        at = at.parent
-    return (_in_class(source, f"self.{name}", place) or _in_class(source, name, place)) if at is IN_CLASS else []
+    owner = scope and scope.enclosing_class
+    if owner is None:
+        return []
+    if owner is IN_CLASS:
+        return _in_class(source, f"self.{name}", place) or _in_class(source, name, place)
+    return _nodes(owner.attributes.get(f"self.{name}") or owner.bindings.get(name, []), owner, place)
 
 
 def class_places(source: Source, place: Place) -> list[Place]:

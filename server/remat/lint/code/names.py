@@ -50,6 +50,14 @@ class Scope:
             self._bindings = bindings_of([self.node.body] if self.node else [], (p.name.value for p in params))
         return self._bindings
 
+    @property
+    def enclosing_class(self) -> Scope | None:
+        """The scope of the class around, itself included; IN_CLASS in a piece that is cut from one."""
+        at: Scope | None = self
+        while at is not None and at is not IN_CLASS and not isinstance(at.node, cst.ClassDef):
+            at = at.parent
+        return at
+
 
 IN_CLASS = Scope(None, None)  # the body of the class that a piece is cut from; its names come as an environment
 
@@ -91,11 +99,9 @@ def _may_be_partial(called: cst.CSTNode) -> bool:
 
 def _attribute(name: str, scope: Scope | None, module: Environment, klass: Environment, hops: int) -> Meanings:
     """What `self.<name>` may stand for, from the assignments in the class around."""
-    at = scope
-    while at is not None and at is not IN_CLASS:
-        if isinstance(at.node, cst.ClassDef):
-            return _bound_meanings(at.attributes.get(f"self.{name}", []), at, module, klass, hops and hops - 1)
-        at = at.parent
+    owner = scope and scope.enclosing_class
+    if owner is not None and owner is not IN_CLASS:
+        return _bound_meanings(owner.attributes.get(f"self.{name}", []), owner, module, klass, hops and hops - 1)
     return klass.get(f"self.{name}", NOTHING)
 
 

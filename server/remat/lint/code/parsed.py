@@ -91,11 +91,9 @@ class Parsed:
 
     def _note_attributes(self, node: cst.CSTNode, scope: Scope | None) -> None:
         """Keep what `self.x = …` binds with the class around."""
-        at = scope
-        while at is not None and at is not IN_CLASS and not isinstance(at.node, cst.ClassDef):
-            at = at.parent
-        if at is not None and isinstance(node, cst.Assign | cst.AnnAssign):
-            names = self.class_names if at is IN_CLASS else at.attributes
+        owner = scope and scope.enclosing_class
+        if owner is not None and isinstance(node, cst.Assign | cst.AnnAssign):
+            names = self.class_names if owner is IN_CLASS else owner.attributes
             for name, value in attributes_assigned(node):
                 names.setdefault(name, []).append(value)
 

@@ -72,10 +72,6 @@ class Call:
         """Whether `**` may carry keywords that cannot be seen."""
         return any(a.star == "**" for a in self.node.args)
 
-    @property
-    def unpacks_sequence(self) -> bool:
-        return any(a.star == "*" for a in self.node.args)
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.checkpointing import CHECKPOINTS
+from remat.lint.checkpointing import APPLY, CHECKPOINTS, WRAP
 from remat.lint.code.definitions import definitions
 from remat.lint.code.syntax import dotted, is_literal, string_value, targets, walk
 from remat.lint.kv_cache.decoder_checkpointing import decoders, only_decoders
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from remat.lint.kv_cache.model_origins import Model
     from remat.lint.kv_cache.training_script import Script
 
-_HOME = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
-APPLY, WRAP = f"{_HOME}.apply_activation_checkpointing", f"{_HOME}.checkpoint_wrapper"
 _PLUGINS = frozenset({"FullyShardedDataParallelPlugin", "TrainingArguments", "Seq2SeqTrainingArguments"})
 _BLOCK = re.compile(r"(?:DecoderLayer|Block|Attention)$")
 _LAYERS = frozenset({"layers", "h", "block", "blocks"})

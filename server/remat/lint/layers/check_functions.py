@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from remat.lint.checkpointing import APPLY
 from remat.lint.code.definitions import definitions
 from remat.lint.code.source import At
 from remat.lint.code.syntax import dotted
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from remat.lint.code.source import Call, Source
     from remat.lint.layers.classes import Klass
 
-APPLY = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.apply_activation_checkpointing"
 _HELD = re.compile(r"(?:ModuleList|Sequential|append)\(\s*\*?\s*[\[(]?\s*(\w+)\(")
 
 

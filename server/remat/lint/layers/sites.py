@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.checkpointing import checkpointings
+from remat.lint.checkpointing import WRAP, checkpointings
 from remat.lint.code.syntax import Function, dotted, parameters, walk
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LIBRARY_METHOD = "_gradient_checkpointing_func"  # transformers and diffusers set it on the model
 INSTALLERS = (
-    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper",
+    WRAP,
     "torch.distributed._composable.checkpoint",
     "torch.distributed._composable.checkpoint_activation.checkpoint",
     "fairscale.nn.checkpoint.checkpoint_wrapper",

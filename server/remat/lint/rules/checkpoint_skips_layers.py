@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
-from remat.lint.checkpointing import CHECKPOINTS
+from remat.lint.checkpointing import APPLY, CHECKPOINTS
 from remat.lint.edits import replace
 from remat.lint.layers.beside import skipped_beside
-from remat.lint.layers.check_functions import APPLY, Missed, missed
+from remat.lint.layers.check_functions import Missed, missed
 from remat.lint.layers.classes import classes
 from remat.lint.layers.loops import layer_loops
 from remat.lint.layers.picked_layers import Picked, picked_layers

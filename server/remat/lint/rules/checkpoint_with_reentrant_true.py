@@ -27,12 +27,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.finding import Edit, Finding, Fix, Severity
-from remat.lint.checkpointing import CHECKPOINTS, Form, Variant, checkpointings
-from remat.lint.code.definitions import definitions
+from remat.lint.checkpointing import CHECKPOINTS, REENTRANT_IMPL, Form, Variant, checkpointings
+from remat.lint.code.definitions import values_of
 from remat.lint.code.guards import behind_version_guard
 from remat.lint.code.syntax import is_literal, string_value
 from remat.lint.edits import replace
-from remat.lint.project import Fact
 from remat.lint.rule import Bad, Context, Good, Rule
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
     from remat.lint.code.source import At, Source
 
-_IMPL = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointImpl.REENTRANT"
 _FORBIDS = (
     "no `torch.autograd.grad` or `backward(inputs=…)`, no gradients for the parameters inside unless a tensor argument "
     "requires one, none through dicts or lists"
@@ -50,7 +48,7 @@ _KEYWORDS = ", no keyword arguments"  # torch's wrapper and transformers pack th
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
-    if context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT):
+    if context.project.adapters_under_zero3:
         return
     own = set()
     for use in checkpointings(source):
@@ -87,7 +85,7 @@ def _attribute(value: cst.BaseExpression) -> cst.CSTNode | None:
 
 def _is_reentrant_impl(source: Source, call: At[cst.Call], value: cst.BaseExpression) -> bool:
     named = type(value) is cst.Attribute and value.attr.value == "REENTRANT"
-    return named and _IMPL in source.meanings(value, call.scope, call.place)
+    return named and REENTRANT_IMPL in source.meanings(value, call.scope, call.place)
 
 
 def _entry(mapping: cst.Dict) -> cst.BaseExpression | None:
@@ -108,10 +106,8 @@ def _compared(mapping: At[cst.Dict]) -> bool:
 
 
 def _is_true(source: Source, at: At[cst.CSTNode], value: cst.BaseExpression) -> bool:
-    if isinstance(value, cst.Name) and value.value not in {"True", "False", "None"}:
-        values = definitions(source, value, at.scope, at.place)
-        return bool(values) and all(is_literal(v.node, "True") for v in values)
-    return is_literal(value, "True")
+    values = values_of(source, value, at.scope, at.place)
+    return bool(values) and all(is_literal(v, "True") for v in values)
 
 
 def _finding(

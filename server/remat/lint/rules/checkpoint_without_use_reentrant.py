@@ -81,7 +81,7 @@ def _message(use: Checkpointing, context: Context) -> str:
             f"`use_reentrant` is not given (no fix: the other function may not take it)"
         )
     advice = "say `use_reentrant=False`"
-    if _adapters_under_zero3(context):
+    if context.project.adapters_under_zero3:
         advice = "say `use_reentrant=True`: PEFT under ZeRO-3 fails with the non-reentrant variant"
     runs = "silently runs" if versions.at_least("torch", "2.1") is False else "warns and runs"
     return (
@@ -91,7 +91,7 @@ def _message(use: Checkpointing, context: Context) -> str:
 
 
 def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context: Context) -> Fix | None:
-    adapters = _adapters_under_zero3(context)
+    adapters = context.project.adapters_under_zero3
     unsupported = context.versions.at_least("torch", "2.0" if use.sequential else "1.11") is False
     forwards = use.forwarded or (use.form is Form.PARTIAL and any(u.forwarded for u in uses))
     if not use.certain or forwards or adapters or unsupported:
@@ -101,10 +101,6 @@ def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context:
     else:
         edits = replace(source, use.call.place, use.said.value, "False")
     return Fix("Pass use_reentrant=False", edits, safe=_is_safe(source, use, context)) if edits else None
-
-
-def _adapters_under_zero3(context: Context) -> bool:
-    return context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT)
 
 
 def _is_safe(source: Source, use: Checkpointing, context: Context) -> bool:

@@ -35,7 +35,6 @@ from remat.lint.code.definitions import definitions
 from remat.lint.code.syntax import parameters, walk
 from remat.lint.edits import insert
 from remat.lint.imports import import_edit, spelling
-from remat.lint.project import Fact
 from remat.lint.rule import Bad, Context, Good, Rule
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
-    adapters = context.project.says(Fact.ZERO3) and context.project.says(Fact.PEFT)  # non-reentrant fails there
     for use in checkpointings(source):
         forwarded = [a for a in use.forwarded if a in use.call.node.args]
         raises = use.sequential or use.variant in {Variant.OMITTED, Variant.REENTRANT}
@@ -55,7 +53,7 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
         span = source.span(use.call.place, use.call.node.func)
         if span is None:
             continue
-        fix = None if adapters else _fix(source, use, forwarded)
+        fix = None if context.project.adapters_under_zero3 else _fix(source, use, forwarded)
         yield Finding(RULE.name, span, _message(use, forwarded), Severity.ERROR, fix)
 
 
