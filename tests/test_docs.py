@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -57,3 +58,8 @@ def test_the_extension_and_the_package_have_the_same_version() -> None:
     assert package is not None
     assert module is not None
     assert {package[1], module[1]} == {extension}
+
+
+def test_both_ends_of_a_request_agree() -> None:
+    written = runpy.run_path(str(ROOT / "scripts" / "write_protocol.py"))["typescript"]()
+    assert (ROOT / "extension" / "protocol.ts").read_text(encoding="utf-8") == written, "run scripts/write_protocol.py"

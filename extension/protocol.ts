@@ -1,0 +1,106 @@
+/** What Remat adds to LSP. Written by scripts/write_protocol.py from server/remat/protocol.py. */
+
+export const DIAGNOSE = "remat/diagnose";
+
+/**
+ * A log to diagnose: `text`, else `paths`, the files and folders of one run.
+ *
+ * `cwd`: where its relative paths are meant from. `permitted`: files outside the workspace that the user lets us read.
+ */
+export interface DiagnoseParams {
+  readonly name: string;
+  readonly text?: string | null;
+  readonly paths?: readonly string[];
+  readonly cwd?: string | null;
+  readonly permitted?: readonly string[];
+}
+
+/** Something the log proves, by these lines, counted from 1. */
+export interface Statement {
+  readonly id: string;
+  readonly summary: string;
+  readonly lines: readonly number[];
+}
+
+/** A rank that failed because another one did. */
+export interface Follower {
+  readonly rank: number;
+  readonly summary: string;
+  readonly lines: readonly number[];
+}
+
+/** What the log does not hold, why it matters, and how to obtain it. */
+export interface MissingFact {
+  readonly fact: string;
+  readonly why: string;
+  readonly how: string;
+}
+
+/** A line of code, counted from 1, named as the log names it. `uri`: where it is on this machine, if it is. */
+export interface CodePlace {
+  readonly path: string;
+  readonly line: number;
+  readonly uri: string | null;
+}
+
+/** A lint finding that explains the failure. `line` and `character` as in LSP; `title` is that of its quick fix. */
+export interface Repair {
+  readonly uri: string;
+  readonly line: number;
+  readonly character: number;
+  readonly rule: string;
+  readonly message: string;
+  readonly title: string | null;
+  readonly safe: boolean;
+}
+
+/** From `start` to `end`, in UTF-16 units, a line of the log names line `line`, from 1, of a file that exists. */
+export interface LogLink {
+  readonly start: number;
+  readonly end: number;
+  readonly uri: string;
+  readonly line: number;
+}
+
+/** A line of the log, counted from 1, without anything that could act. `proves`: some claim rests on it. */
+export interface LogLine {
+  readonly number: number;
+  readonly text: string;
+  readonly proves: boolean;
+  readonly links: readonly LogLink[];
+}
+
+/** A file that the log names as its own. `read`: it is part of the diagnosis; else it waits for permission. */
+export interface EvidenceFile {
+  readonly path: string;
+  readonly what: string;
+  readonly read: boolean;
+}
+
+/**
+ * A report as an editor shows it.
+ *
+ * `log`: the lines that prove something, with those around them; `line_count`: of the whole. `shell`: `verify` can be
+ * run in a shell as it stands. `docs`: the page about this kind. `markdown`: all of it to send, secrets masked.
+ */
+export interface Diagnosis {
+  readonly name: string;
+  readonly failed: boolean;
+  readonly headline: string;
+  readonly cause: Statement | null;
+  readonly docs: string | null;
+  readonly rank: number | null;
+  readonly place: CodePlace | null;
+  readonly followed: readonly Follower[];
+  readonly fix: string | null;
+  readonly repairs: readonly Repair[];
+  readonly verify: string | null;
+  readonly shell: boolean;
+  readonly missing: readonly MissingFact[];
+  readonly also: readonly Statement[];
+  readonly decided: readonly Statement[];
+  readonly log: readonly LogLine[];
+  readonly lineCount: number;
+  readonly evidence: readonly EvidenceFile[];
+  readonly markdown: string;
+}

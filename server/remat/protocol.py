@@ -1,0 +1,130 @@
+"""The requests that Remat adds to LSP, as both ends see them: extension/protocol.ts is written from this module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DIAGNOSE = "remat/diagnose"
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseParams:
+    """
+    A log to diagnose: `text`, else `paths`, the files and folders of one run.
+
+    `cwd`: where its relative paths are meant from. `permitted`: files outside the workspace that the user lets us read.
+    """
+
+    name: str
+    text: str | None = None
+    paths: tuple[str, ...] = ()
+    cwd: str | None = None
+    permitted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something the log proves, by these lines, counted from 1."""
+
+    id: str
+    summary: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A rank that failed because another one did."""
+
+    rank: int
+    summary: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFact:
+    """What the log does not hold, why it matters, and how to obtain it."""
+
+    fact: str
+    why: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A line of code, counted from 1, named as the log names it. `uri`: where it is on this machine, if it is."""
+
+    path: str
+    line: int
+    uri: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A lint finding that explains the failure. `line` and `character` as in LSP; `title` is that of its quick fix."""
+
+    uri: str
+    line: int
+    character: int
+    rule: str
+    message: str
+    title: str | None
+    safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogLink:
+    """From `start` to `end`, in UTF-16 units, a line of the log names line `line`, from 1, of a file that exists."""
+
+    start: int
+    end: int
+    uri: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the log, counted from 1, without anything that could act. `proves`: some claim rests on it."""
+
+    number: int
+    text: str
+    proves: bool
+    links: tuple[LogLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceFile:
+    """A file that the log names as its own. `read`: it is part of the diagnosis; else it waits for permission."""
+
+    path: str
+    what: str
+    read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """
+    A report as an editor shows it.
+
+    `log`: the lines that prove something, with those around them; `line_count`: of the whole. `shell`: `verify` can be
+    run in a shell as it stands. `docs`: the page about this kind. `markdown`: all of it to send, secrets masked.
+    """
+
+    name: str
+    failed: bool
+    headline: str
+    cause: Statement | None
+    docs: str | None
+    rank: int | None
+    place: CodePlace | None
+    followed: tuple[Follower, ...]
+    fix: str | None
+    repairs: tuple[Repair, ...]
+    verify: str | None
+    shell: bool
+    missing: tuple[MissingFact, ...]
+    also: tuple[Statement, ...]
+    decided: tuple[Statement, ...]
+    log: tuple[LogLine, ...]
+    line_count: int
+    evidence: tuple[EvidenceFile, ...]
+    markdown: str
