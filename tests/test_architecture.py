@@ -65,9 +65,28 @@ def test_only_the_language_server_knows_the_protocol_and_only_the_command_line_i
         assert used & {"pygls", "lsprotocol"} == set()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
-def test_nothing_of_ours_imports_torch(module: Path) -> None:
-    assert top_level(imports(module)) & {"torch", "transformers"} == set()
+IN_THE_PARENT = {
+    "__init__",
+    "messages",
+    "run",
+    "gpus",
+}  # of the probe: the rest of it runs under the user's interpreter
+WORKER = [m for m in MODULES if m.relative_to(PACKAGE).parts[0] == "probe" and m.stem not in IN_THE_PARENT]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m not in WORKER], ids=lambda m: str(m.relative_to(PACKAGE)))
+def test_only_the_probe_s_worker_imports_torch(module: Path) -> None:
+    assert top_level(imports(module)) & {"torch", "transformers", "peft"} == set()
+
+
+@pytest.mark.parametrize(
+    "module", [*WORKER, PACKAGE / "probe" / "messages.py"], ids=lambda m: str(m.relative_to(PACKAGE))
+)
+def test_the_probe_s_worker_runs_where_only_the_user_s_packages_are(module: Path) -> None:
+    used = imports(module)
+    allowed = {"torch", "transformers", "peft", "remat", "__future__", *sys.stdlib_module_names}
+    assert top_level(used) - allowed == set()
+    assert {name for name in used if name.startswith("remat") and not name.startswith("remat.probe")} == set()
 
 
 @pytest.mark.parametrize("module", CORE, ids=lambda m: str(m.relative_to(PACKAGE)))

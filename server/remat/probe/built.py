@@ -1,0 +1,44 @@
+"""The border between making the user's model and estimating its step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import torch
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arguments of one call of the model."""
+
+    args: tuple[object, ...] = ()
+    kwargs: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How to make the model, its batch and its loss.
+
+    The functions are called inside whatever fake or real world the caller has entered, once for each variant, and
+    must not keep tensors between calls. They raise what the user's code raises.
+    """
+
+    make_model: Callable[[], nn.Module]
+    make_batch: Callable[[nn.Module, int | None, int | None], Inputs]
+    """model, batch size, sequence length (None: the target's default) -> arguments of one call"""
+    make_loss: Callable[[object, Inputs], torch.Tensor]
+    """the model's output and the batch -> a scalar; it runs in the forward phase, under autocast if there is any"""
+    make_optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None = None
+    """the user's own optimizer, for `Variant.optimizer == AS_WRITTEN`; None: AdamW"""
+    training: bool | None = True
+    """True: `model.train()` is called, as training loops do; None: left in the mode `make_model` gives it"""
+    holds_outputs: bool = False
+    """the loop keeps the model's output until the next forward has returned (`out = model(...)` in a plain loop);
+    Hugging Face's Trainer does not"""
+    assumptions: tuple[str, ...] = ()
+    """what the builder had to assume, each a sentence"""

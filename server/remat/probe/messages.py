@@ -1,0 +1,319 @@
+"""What the probe's parent and its worker say to each other: one JSON object a line, the standard library only."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Device: TypeAlias = Literal["cuda", "cpu"]
+Mode: TypeAlias = Literal["estimate", "measure", "auto"]
+
+AS_WRITTEN = "as-written"
+"""The checkpointing (or optimizer) the user's own code sets up, left as it is."""
+
+
+# ---- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run the step. `None` means: as the user's code or the target's defaults say."""
+
+    name: str
+    checkpointing: str = AS_WRITTEN
+    """as-written | none | all | every-N | selective | modules:NAME,NAME,... (names of `named_modules`, `*` allowed)"""
+    reentrant: bool = False
+    dtype: str | None = None
+    """of the parameters: fp32 | fp16 | bf16"""
+    autocast: str | None = None
+    """fp16 | bf16"""
+    optimizer: str = AS_WRITTEN
+    """as-written (the target's, else adamw) | none | sgd | sgd-momentum | adam | adamw | adafactor | adamw-8bit;
+    sgd*, adam and adamw may end in -foreach, -fused or -forloop"""
+    batch: int | None = None
+    seq: int | None = None
+    grad_accum: int = 1
+    lora_rank: int | None = None
+    lora_targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    seconds: float = 300.0
+    """for the whole request"""
+    memory_bytes: int | None = None
+    """of the worker process"""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    target: str
+    """as the user typed it: `file.py:Name`, `file.py`, `hf:FOLDER-or-NAME`"""
+    variants: tuple[Variant, ...]
+    folder: str = "."
+    """where relative paths start"""
+    device: Device = "cuda"
+    """whose figures are wanted"""
+    gpu: str | None = None
+    """name of the GPU, for its context and workspaces, e.g. "T4"; None: not known"""
+    mode: Mode = "estimate"
+    limits: Limits = Limits()
+
+
+# ---- what comes back
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A fact the probe can't know, and the line or option that tells it."""
+
+    fact: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Both ends are the same where the value is known."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineBytes:
+    """Activations that forward leaves alive for backward, by the innermost line outside torch that made them."""
+
+    path: str
+    line: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleBytes:
+    """Modules of one kind in places of one kind: `module` is a pattern, `layers.*.mlp`."""
+
+    module: str
+    class_name: str
+    count: int
+    parameter_bytes: int
+    saved_bytes: int
+    """activations made in it (submodules included) that forward leaves alive for backward"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Modules whose forward ran again during backward."""
+
+    module: str
+    class_name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Modules whose forward did not run again and whose activations stayed alive until backward."""
+
+    module: str
+    class_name: str
+    count: int
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A phase begins at this point of the timeline."""
+
+    point: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Bytes alive, by category, at points along the two steps; few enough to draw, the peak always among them."""
+
+    categories: tuple[str, ...]
+    points: tuple[tuple[int, ...], ...]
+    """for each point the bytes of each category, in the order of `categories`"""
+    events: tuple[int, ...]
+    """for each point how many allocations and frees came before it"""
+    modules: tuple[str, ...]
+    """for each point the module that was running, or an empty text"""
+    marks: tuple[Mark, ...]
+    peak: int
+    """index of the point where most is allocated"""
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePeak:
+    phase: str
+    """load | forward | backward | optimizer, of the last step"""
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariantResult:
+    name: str
+    kind: Literal["estimated", "measured"]
+    allocated_bytes: int
+    """the highest value of what the allocator has handed out (512-byte rounding included for cuda)"""
+    reserved_bytes: int | None
+    """the highest value of what the allocator took from the driver; None for cpu"""
+    process_bytes: Range | None
+    """reserved and the context of the GPU; a range where the GPU is not known; None for cpu"""
+    peak_phase: str
+    phases: tuple[PhasePeak, ...]
+    saved_activation_bytes: int
+    by_category: dict[str, int]
+    """what is alive at the peak"""
+    by_line: tuple[LineBytes, ...]
+    by_module: tuple[ModuleBytes, ...]
+    recompute_flops_ratio: Range
+    """floating-point operations of a step, divided by those of the same step without recomputation"""
+    step_seconds: float | None
+    """measured only"""
+    checkpointed: tuple[Recomputed, ...]
+    not_checkpointed: tuple[Kept, ...]
+    active: bool
+    """some module was recomputed"""
+    inactive_because: str | None
+    assumptions: tuple[str, ...]
+    verified: bool
+    timeline: Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The first event: who answers."""
+
+    python: str
+    versions: dict[str, str]
+    """of torch, transformers, peft, where installed"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    stage: Literal["import", "build", "forward", "backward", "optimizer", "replay", "measure", "self-check"]
+    variant: str | None
+    done: int
+    """variants finished"""
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    variant: str | None
+    stage: str
+    message: str
+    location: Location | None = None
+    missing: Missing | None = None
+    details: str = ""
+    """the traceback, for the log"""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A text for the log: what the user's code printed, or what the worker noticed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last event of a request."""
+
+    seconds: float
+
+
+Event: TypeAlias = "Environment | Progress | VariantResult | Failure | Log | Done"
+_EVENTS: dict[str, type[DataclassInstance]] = {
+    kind.__name__: kind for kind in (Environment, Progress, VariantResult, Failure, Log, Done)
+}
+
+
+# ---- as lines
+
+
+T = TypeVar("T")
+
+
+def request_line(request: Request) -> str:
+    return json.dumps(asdict(request)) + "\n"
+
+
+def read_request(line: str) -> Request:
+    """Raises ValueError when the line is no request."""
+    return _decode(Request, json.loads(line))
+
+
+def event_line(event: Event) -> str:
+    return json.dumps({"event": type(event).__name__, **asdict(event)}) + "\n"
+
+
+def read_event(line: str) -> Event:
+    """Raises ValueError when the line is no event."""
+    data = json.loads(line)
+    kind = _EVENTS.get(data.pop("event", "")) if isinstance(data, dict) else None
+    if kind is None:
+        raise ValueError(f"expected an event of the probe, got {line[:80]!r}")
+    return cast("Event", _decode(kind, data))
+
+
+def _decode(kind: type[T], data: object) -> T:
+    """`data`, read from JSON, as a value of `kind`."""
+    return cast("T", _as(kind, data))
+
+
+def _as(kind: object, data: object) -> object:
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _as_dataclass(kind, data)
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        return _checked(data in typing.get_args(kind), data, kind)
+    if origin in {typing.Union, types.UnionType}:
+        return _as_optional(typing.get_args(kind), data)
+    if origin is tuple:
+        return _as_tuple(typing.get_args(kind), data)
+    if origin is dict and isinstance(data, dict):
+        value = typing.get_args(kind)[1]
+        return {str(key): _as(value, item) for key, item in data.items()}
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    return _checked(isinstance(kind, type) and type(data) is kind, data, kind)
+
+
+def _as_dataclass(kind: type[DataclassInstance], data: object) -> object:
+    if not isinstance(data, dict):
+        raise ValueError(f"expected the fields of {kind.__name__}, got {data!r}")
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    return kind(**{str(name): _as(hints[str(name)], value) for name, value in data.items() if name in known})
+
+
+def _as_optional(choices: tuple[object, ...], data: object) -> object:
+    if data is None and type(None) in choices:
+        return None
+    return _as(next(choice for choice in choices if choice is not type(None)), data)
+
+
+def _as_tuple(items: tuple[object, ...], data: object) -> object:
+    if not isinstance(data, list):
+        raise ValueError(f"expected a list, got {data!r}")
+    return tuple(_as(items[0], item) for item in data)
+
+
+def _checked(fits: bool, data: object, kind: object) -> object:  # noqa: FBT001 -- the answer of the caller's test
+    if not fits:
+        raise ValueError(f"expected {kind}, got {data!r}")
+    return data
