@@ -1,9 +1,14 @@
-"""Where a rule's documentation stands on the web: the one place that knows the repository's address."""
+"""Where the documentation stands on the web: the one place that knows the repository's address."""
 
 from __future__ import annotations
 
-RULE_PAGES = "https://github.com/remat-dev/remat/blob/main/docs/rules"
+DOCS = "https://github.com/remat-dev/remat/blob/main/docs"
 
 
 def rule_url(rule: str) -> str:
-    return f"{RULE_PAGES}/{rule}.md"
+    return f"{DOCS}/rules/{rule}.md"
+
+
+def failure_url(kind: str) -> str:
+    """The page about a kind of failure, by its id."""
+    return f"{DOCS}/failures/{kind}.md"

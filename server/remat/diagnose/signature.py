@@ -74,4 +74,5 @@ class Signature:
     bare: bool = False  # the text means the same on a line outside a traceback
     asynchronous: bool = False  # raised later than it happened: the traceback's place proves nothing
     finished: bool = False  # a stop that is no failure
+    runnable: bool = False  # `verify` is a shell command that runs as it stands
     extra: Mapping[str, str] = field(default_factory=dict)  # facts where the pattern's group matched nothing

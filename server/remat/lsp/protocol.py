@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.json_rpc import JsonRPCRequestMessage
 
 from remat import __version__
 from remat.lsp.log import Log
+from remat.lsp.requests import OURS
 
 if TYPE_CHECKING:
     from pygls.server import ServerErrors
@@ -26,6 +28,9 @@ class Protocol(LanguageServerProtocol):
         self._workspace = workspace
 
     def structure_message(self, data: dict[str, object]) -> object:
+        method, request = data.get("method"), data.get("id")
+        if method in OURS and isinstance(request, int | str):  # pygls would copy a large text to make an object of it
+            return JsonRPCRequestMessage(request, str(method), str(data.get("jsonrpc")), data.get("params"))
         try:
             return super().structure_message(data)
         except JsonRpcException as error:

@@ -10,18 +10,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.uris import from_fs_path, to_fs_path
 
 from remat import __version__
 from remat.lsp.actions import KINDS, Editor, code_actions
 from remat.lsp.analyst import Analyst
+from remat.lsp.answers import Answers
 from remat.lsp.client import Client
 from remat.lsp.documents import Documents
 from remat.lsp.hover import hover
 from remat.lsp.options import Options, read_options
 from remat.lsp.protocol import Server
 from remat.lsp.publish import Publisher, Report, report
+from remat.lsp.requests import as_json, diagnose_params
 from remat.lsp.session import Session
+from remat.protocol import DIAGNOSE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +48,7 @@ class Conversation:
         self.documents: Documents
         self.publisher: Publisher
         self.analyst = Analyst(self._say, self._tell)
+        self.answers = Answers()
 
     def initialize(self, params: types.InitializeParams) -> None:
         server, old = self.server, self.server.workspace
@@ -119,11 +124,25 @@ class Conversation:
             return None
         return hover(document, result.findings, params.position, self.client.markup)
 
+    async def diagnosed(self, given: object) -> object:
+        """Diagnose a log; what stands in the way is said to the user in so many words."""
+        try:
+            params = diagnose_params(given)
+            texts = {document.path: document.source for document in self.documents.opened()}
+            encoding = self.documents.position_encoding or types.PositionEncodingKind.Utf16
+            return as_json(await self.answers.diagnosis(params, self.analyst, texts, encoding))
+        except ValueError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        except OSError as error:
+            said = f"{error.filename or 'the log'} cannot be read: {error.strerror or error}"
+            raise JsonRpcException(said, code=types.LSPErrorCodes.RequestFailed) from error
+
     def exited(self, _: None) -> None:
         self.left = True
 
     def end(self, patience: float) -> bool:
         """End the analysis; False where one goes on regardless."""
+        self.answers.end()
         return self.session.end(patience) if hasattr(self, "session") else True
 
     def _read_options(self, given: object) -> None:
@@ -170,6 +189,7 @@ def build() -> tuple[Server, Conversation]:
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, talk.configured),
         (types.TEXT_DOCUMENT_HOVER, talk.hovered),
         (types.EXIT, talk.exited),
+        (DIAGNOSE, talk.diagnosed),
     ):
         server.feature(method)(partial(handler))  # pygls marks what it is given, which no bound method allows
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=KINDS))(

@@ -29,21 +29,19 @@ def _object(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> di
         "failed": report.failed,
         "cause": _claim(cause) if cause else None,
         "initiating_rank": report.initiating_rank,
-        "collateral": [
-            {"rank": c.rank, "summary": _safe(c.summary), "lines": list(c.lines)} for c in report.collateral
-        ],
-        "fix": {"summary": _safe(fix.summary), "rules": list(fix.rules)} if fix else None,
-        "verify": {"command": _safe(report.verify)} if report.verify else None,
-        "missing": [{"fact": _safe(m.fact), "why": _safe(m.why), "how": _safe(m.how)} for m in report.missing],
+        "collateral": [{"rank": c.rank, "summary": safe(c.summary), "lines": list(c.lines)} for c in report.collateral],
+        "fix": {"summary": safe(fix.summary), "rules": list(fix.rules)} if fix else None,
+        "verify": {"command": safe(report.verify)} if report.verify else None,
+        "missing": [{"fact": safe(m.fact), "why": safe(m.why), "how": safe(m.how)} for m in report.missing],
         "also": [_claim(claim) for claim in report.also],
-        "location": {"path": _safe(location.path), "line": location.line} if location else None,
+        "location": {"path": safe(location.path), "line": location.line} if location else None,
         "decided": [_claim(claim) for claim in report.decided],
         "files": [{"file": file, "first_line": first} for file, first in files],
     }
 
 
 def _claim(claim: Claim) -> dict[str, object]:
-    return {"id": claim.id, "summary": _safe(claim.summary), "lines": list(claim.lines)}
+    return {"id": claim.id, "summary": safe(claim.summary), "lines": list(claim.lines)}
 
 
 def as_text(reports: Sequence[Diagnosed]) -> str:
@@ -52,27 +50,27 @@ def as_text(reports: Sequence[Diagnosed]) -> str:
 
 
 def _text(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
-    rows = [f"{_safe(name)}: {_verdict(report)}"]
+    rows = [f"{safe(name)}: {verdict(report)}"]
     if report.cause:
-        rows.append(f"  {report.cause.id}: {_safe(report.cause.summary)} {_lines(report.cause.lines)}")
+        rows.append(f"  {report.cause.id}: {safe(report.cause.summary)} {_lines(report.cause.lines)}")
     if report.location:
-        rows.append(f"  at {_safe(report.location.path)}:{report.location.line}")
+        rows.append(f"  at {safe(report.location.path)}:{report.location.line}")
     if report.collateral:
         rows.append("  followed:")
-        rows += [f"    {_safe(c.summary)} {_lines(c.lines)}" for c in report.collateral]
+        rows += [f"    {safe(c.summary)} {_lines(c.lines)}" for c in report.collateral]
     if report.fix:
-        rows.append(f"  fix: {_safe(report.fix.summary)}")
+        rows.append(f"  fix: {safe(report.fix.summary)}")
         rows += [f"    rule: {rule}" for rule in report.fix.rules]
     if report.verify:
-        rows.append(f"  verify: {_safe(report.verify)}")
+        rows.append(f"  verify: {safe(report.verify)}")
     for missing in report.missing:
         rows += [
-            f"  missing: {_safe(missing.fact)}",
-            f"    because {_safe(missing.why)}",
-            f"    get it: {_safe(missing.how)}",
+            f"  missing: {safe(missing.fact)}",
+            f"    because {safe(missing.why)}",
+            f"    get it: {safe(missing.how)}",
         ]
-    rows += [f"  also: {_safe(claim.summary)} {_lines(claim.lines)}" for claim in report.also]
-    rows += [f"  lines from {first} on: {_safe(file)}" for file, first in files]
+    rows += [f"  also: {safe(claim.summary)} {_lines(claim.lines)}" for claim in report.also]
+    rows += [f"  lines from {first} on: {safe(file)}" for file, first in files]
     return "\n".join(rows) + "\n"
 
 
@@ -82,7 +80,7 @@ def as_markdown(reports: Sequence[Diagnosed]) -> str:
 
 
 def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
-    rows = [f"## {_plain(name)}: {_verdict(report)}", ""]
+    rows = [f"## {_plain(name)}: {verdict(report)}", ""]
     if report.cause:
         rows += [f"**{report.cause.id}** {_plain(report.cause.summary)} {_lines(report.cause.lines)}", ""]
     if report.location:
@@ -107,7 +105,8 @@ def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> 
     return "\n".join(rows)
 
 
-def _verdict(report: Report) -> str:
+def verdict(report: Report) -> str:
+    """The outcome in a few words."""
     if not report.failed:
         return "stopped, not failed" if report.cause else "nothing failed"
     return "failed" if report.initiating_rank is None else f"failed, beginning on rank {report.initiating_rank}"
@@ -117,14 +116,14 @@ def _lines(lines: Sequence[int]) -> str:
     return f"(line{'s' * (len(lines) != 1)} {', '.join(map(str, lines))})"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Without control characters and invisible direction marks: nothing the log holds can act on a terminal."""
     return _UNSAFE.sub("\ufffd", text.replace("\n", " "))
 
 
 def _plain(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", _safe(text))
+    return _MARKUP.sub(r"\\\1", safe(text))
 
 
 def _fenced(text: str) -> list[str]:
-    return ["```sh", _safe(text).replace("```", "'''"), "```"]
+    return ["```sh", safe(text).replace("```", "'''"), "```"]

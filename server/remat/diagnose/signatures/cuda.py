@@ -137,6 +137,7 @@ SIGNATURES = (
         asynchronous=True,
         cause="The GPU reported an uncorrectable ECC error: a hardware fault of its memory, not of the program.",
         fix="Report and drain the node; reset or replace the GPU, then resume from the last checkpoint on another.",
+        runnable=True,
         verify="nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep Xid",
         sources=("CUDA runtime error string",),
         examples=("RuntimeError: CUDA error: uncorrectable ECC error encountered",),
@@ -147,6 +148,7 @@ SIGNATURES = (
         pattern="",
         cause="The driver reported Xid {xid} for the GPU at PCI {pci} ({what}): a hardware or driver fault.",
         fix="Drain the node and reset or replace the GPU at PCI {pci}; resume from the last checkpoint elsewhere.",
+        runnable=True,
         verify="dmesg -T | grep Xid; nvidia-smi -q",
         sources=("NVIDIA kernel driver (NVRM) log format",),
         examples=(
@@ -166,6 +168,7 @@ SIGNATURES = (
         fix="Install a wheel whose arch list has this GPU's sm_XX (sm_120 needs CUDA 12.8: cu128 or later), or "
         "rebuild the extension for it "
         "(TORCH_CUDA_ARCH_LIST).",
+        runnable=True,
         verify="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
         asks=(
             Missing(
@@ -183,6 +186,7 @@ SIGNATURES = (
         pattern=r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
         cause="The NVIDIA driver (version {version}) is older than this PyTorch's CUDA needs.",
         fix="Update the GPU driver, or install a PyTorch built for an older CUDA.",
+        runnable=True,
         verify="nvidia-smi; python -c 'import torch; print(torch.version.cuda)'",
         sources=("torch/csrc/cuda/Module.cpp",),
         extra={"version": "unknown"},
@@ -194,6 +198,7 @@ SIGNATURES = (
         pattern=r"Torch not compiled with CUDA enabled",
         cause="This PyTorch is a CPU build: it was not compiled with CUDA.",
         fix="Install a CUDA wheel of PyTorch in this environment.",
+        runnable=True,
         verify="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
         sources=("torch/cuda/__init__.py:522, torch 2.13.0",),
         examples=("AssertionError: Torch not compiled with CUDA enabled",),
@@ -205,6 +210,7 @@ SIGNATURES = (
         cause="A GPU number was asked for that this process does not see: more processes than visible GPUs, or "
         "a wrong CUDA_VISIBLE_DEVICES.",
         fix="Start at most as many processes as GPUs (--nproc-per-node), and use LOCAL_RANK, not RANK, for the device.",
+        runnable=True,
         verify="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
         sources=("CUDA runtime error string",),
         examples=("RuntimeError: CUDA error: invalid device ordinal",),
@@ -216,6 +222,7 @@ SIGNATURES = (
         cause="The GPU is busy or unavailable: exclusive compute mode with another process on it, a MIG state, "
         "or a broken device.",
         fix="Free the GPU or choose another; set the compute mode to Default.",
+        runnable=True,
         verify="nvidia-smi -q -d COMPUTE; nvidia-smi --query-compute-apps=pid,used_memory --format=csv",
         asks=(
             Missing(

@@ -152,6 +152,7 @@ SIGNATURES = (
         r"(?P<address>[\w.:\[\]-]+), (?P<port>\d+)\)?",
         cause="The store at {address}:{port} (rank 0's process) could not be reached: connecting timed out.",
         fix="Start rank 0 first and on that host; check MASTER_ADDR, MASTER_PORT ({port}) and the firewall.",
+        runnable=True,
         verify="nc -vz {address} {port}",
         asks=(
             Missing(
@@ -218,6 +219,7 @@ SIGNATURES = (
         cause="Another process already listens on port {port} of this host.",
         fix="Choose another --master-port (MASTER_PORT), or use torchrun --standalone; end the old process if "
         "it is a leftover.",
+        runnable=True,
         verify="ss -ltnp | grep {port}",
         sources=("torch/csrc/distributed/c10d/socket.cpp, torch 2.13.0",),
         extra={"port": "the chosen"},

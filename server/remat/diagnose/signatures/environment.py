@@ -42,6 +42,7 @@ SIGNATURES = (
         weight=3,
         cause="The system's C library is too old: {version} is not found, {library} needs it.",
         fix="Use a build for this system (older wheel, conda's libstdcxx-ng), or a newer container image.",
+        runnable=True,
         verify="ldd --version; strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX | tail -1",
         sources=("dynamic loader text",),
         extra={"library": "the extension"},
@@ -80,6 +81,7 @@ SIGNATURES = (
         "shadows the module.",
         fix="Import it from where it lives now (AdamW: torch.optim), or install the version of {module} the "
         "code was written for.",
+        runnable=True,
         verify="pip show {module}; python -c 'import {module}; print({module}.__version__, {module}.__file__)'",
         sources=("Python import machinery",),
         extra={"module": "module", "name": "such name"},
@@ -98,6 +100,7 @@ SIGNATURES = (
         weight=1,
         cause="The module {module} is not installed in the environment that ran.",
         fix="Install {module} in that environment (pip install), or run with the interpreter that has it.",
+        runnable=True,
         verify="python -m pip show {module}; which python",
         sources=("Python import machinery",),
         extra={"module": "that the message names"},
@@ -130,6 +133,7 @@ SIGNATURES = (
         "no network).",
         fix="Pre-download on a machine with network (hf download) and point HF_HOME at that cache, or unset "
         "HF_HUB_OFFLINE.",
+        runnable=True,
         verify="echo $HF_HUB_OFFLINE; ls $HF_HOME/hub",
         sources=("transformers/utils/hub.py:621, transformers 5.24.0",),
         examples=(

@@ -63,6 +63,7 @@ SIGNATURES = (
         r"got an unexpected keyword argument '(?P<name>\w+)'",
         cause="The installed version's {where} has no argument '{name}': it was renamed or removed.",
         fix="Rename the argument to what this version calls it, or install the version the code was written for.",
+        runnable=True,
         verify="python -c 'import inspect, transformers; print(inspect.signature(transformers.TrainingArguments))'",
         sources=("transformers/training_args.py, transformers 5.24.0",),
         examples=(
@@ -210,6 +211,7 @@ SIGNATURES = (
         r"your system",
         cause="Lightning was asked for a gpu accelerator, and none is visible to this process.",
         fix='No supported GPU is visible: run where one is, install a CUDA build of torch, or use accelerator="auto".',
+        runnable=True,
         verify="python -c 'import torch; print(torch.cuda.is_available(), torch.version.cuda)'; nvidia-smi -L",
         sources=("lightning/pytorch/trainer/connectors/accelerator_connector.py",),
         examples=(
@@ -242,6 +244,7 @@ SIGNATURES = (
         weight=3,
         cause="torch.compile found no working compiler for the code it generates.",
         fix="Install g++ (or set CXX to a compiler), and triton for GPUs; or run without torch.compile.",
+        runnable=True,
         verify="$CXX --version; g++ --version",
         sources=("torch/_inductor/exc.py:88, torch 2.13.0",),
         examples=(

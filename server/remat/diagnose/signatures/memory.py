@@ -197,6 +197,7 @@ SIGNATURES = (
         fix="Ask for less host memory: a smaller tensor or allocation, torch.load(..., mmap=True), map_location "
         "per shard; or raise "
         "the memory limit of the job.",
+        runnable=True,
         verify="free -g; ulimit -v",
         sources=("c10/core/impl/alloc_cpu.cpp:127, torch 2.13.0",),
         examples=(
@@ -215,6 +216,7 @@ SIGNATURES = (
         cause="A DataLoader worker died of a bus error: shared memory (/dev/shm) is full.",
         fix="Raise /dev/shm (docker run --shm-size=8g or --ipc=host; an emptyDir with medium: Memory), or lower "
         "num_workers.",
+        runnable=True,
         verify="df -h /dev/shm",
         sources=("string in libtorch_python.so, torch 2.13.0",),
         bare=True,
@@ -234,6 +236,7 @@ SIGNATURES = (
         cause="NCCL could not create its shared-memory segment {path}: /dev/shm is too small ({bytes} bytes "
         "were asked for).",
         fix="Start the container with --shm-size=1g or more (or --ipc=host).",
+        runnable=True,
         verify="df -h /dev/shm",
         sources=("NCCL src/misc/shmutils.cc",),
         extra={"path": "in /dev/shm", "bytes": "some"},
@@ -255,6 +258,7 @@ SIGNATURES = (
         fix="Raise the cgroup or job memory limit, or use less host RAM: fewer workers, memory-mapped data, "
         "sharded checkpoint "
         "saving.{rss}",
+        runnable=True,
         verify="dmesg -T | grep -i 'out of memory'; cat /sys/fs/cgroup/memory.events",
         sources=("Linux mm/oom_kill.c", "slurmstepd"),
         examples=(
@@ -274,6 +278,7 @@ SIGNATURES = (
         "a person.",
         fix="First find the sender. If it is host RAM: sharded or asynchronous checkpoint saving, fewer "
         "workers, more RAM.",
+        runnable=True,
         verify="dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events; sacct -j "
         "$SLURM_JOB_ID -o State,ExitCode,MaxRSS",
         asks=(

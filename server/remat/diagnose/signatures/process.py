@@ -108,6 +108,7 @@ SIGNATURES = (
         pattern="",
         cause="The run was stopped from outside ({why}); no rank failed before.",
         fix="Resume from the last checkpoint; save on SIGTERM if stops are expected.",
+        runnable=True,
         verify="sacct -j $SLURM_JOB_ID -o JobID,State,ExitCode,Elapsed; kubectl get events",
         asks=(
             Missing(
@@ -129,6 +130,7 @@ SIGNATURES = (
         cause="The scheduler stopped the job at its time limit; no rank failed before.",
         fix="Requeue it and resume from the last checkpoint, or ask for more time (--time); save before the "
         "limit (--signal=B:USR1@120).",
+        runnable=True,
         verify="sacct -j $SLURM_JOB_ID -o State,Elapsed,Timelimit",
         sources=("slurmstepd",),
         examples=(
@@ -141,6 +143,7 @@ SIGNATURES = (
         pattern="",
         cause="The scheduler reports that node {node} failed; the ranks elsewhere only lost it.",
         fix="Exclude {node} and requeue the job (sbatch --exclude={node}); report the node.",
+        runnable=True,
         verify="sinfo -R; scontrol show node {node}",
         sources=("slurmstepd",),
         examples=("srun: error: Node failure on node14",),

@@ -200,6 +200,7 @@ SIGNATURES = (
         r"checkpoint at (?P<at>\S+)",
         cause="There is no checkpoint to resume from in {folder}.",
         fix="Point resume_from_checkpoint at a folder that has a checkpoint-* directory, or start without it.",
+        runnable=True,
         verify="ls -d {folder}/checkpoint-*",
         sources=("transformers/trainer.py:1557, transformers 5.24.0",),
         extra={"folder": "that folder"},

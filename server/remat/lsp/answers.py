@@ -1,0 +1,75 @@
+"""Answers to requests that take a while, one after the other in a thread beside the editor's messages."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING
+
+from remat.lsp.analyst import Analyst, Question
+from remat.surroundings import read_small
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from remat.finding import Finding
+    from remat.protocol import DiagnoseParams, Diagnosis
+
+_LARGEST_CODE = 4 * 1024 * 1024  # bytes
+
+
+class Answers:
+    """Has an analyst of its own: the other one may be busy with what the user types."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._analyst = Analyst(_silent, _silent)
+        self._ended = Event()
+
+    async def diagnosis(
+        self, params: DiagnoseParams, like: Analyst, texts: Mapping[str, str], encoding: str
+    ) -> Diagnosis:
+        """
+        Diagnose a log; a cancelled request stops its work.
+
+        `like`: the analyst whose options and roots hold. `texts`: the open documents by path. Raises OSError.
+        """
+        unwanted = Event()
+        self._pool = self._pool or ThreadPoolExecutor(1, "remat-answers")
+        work = partial(self._diagnosed, params, like, texts, encoding, unwanted)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            unwanted.set()
+
+    def end(self) -> None:
+        """Let the thread stop at its next line of a log."""
+        self._ended.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _diagnosed(
+        self, params: DiagnoseParams, like: Analyst, texts: Mapping[str, str], encoding: str, unwanted: Event
+    ) -> Diagnosis:
+        from remat.lsp.diagnosis import Workspace, diagnosis  # noqa: PLC0415 - needed by few, and slow to import
+
+        self._analyst.renew()
+        self._analyst.options, self._analyst.roots = like.options, like.roots
+        workspace = Workspace(like.roots, partial(self._look, texts), encoding)
+        return diagnosis(params, workspace, lambda: not (unwanted.is_set() or self._ended.is_set()))
+
+    def _look(self, texts: Mapping[str, str], path: str) -> tuple[str, Sequence[Finding]] | None:
+        """The text that the user sees now, and what the linter finds in it."""
+        from pygls.uris import from_fs_path  # noqa: PLC0415 - `lsp` alone imports this module
+
+        text = texts[path] if path in texts else read_small(path, _LARGEST_CODE)
+        if text is None:
+            return None
+        outcome = self._analyst.answer(Question(from_fs_path(path) or "", path, text, None), lambda: True)
+        return (text, outcome.findings) if outcome else None
+
+
+def _silent(*_: object) -> None:
+    """What is to be said of settings and versions is said by the analysis of the open files."""

@@ -1,0 +1,168 @@
+"""A log and the workspace around it, in; the report that an editor shows, out. Runs beside the editor's messages."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pygls.uris import from_fs_path
+
+from remat.diagnose.diagnose import diagnose
+from remat.diagnose.signatures import KINDS
+from remat.incident.code_paths import CodePaths, named_places
+from remat.incident.evidence_files import Evidence, evidence, noted
+from remat.incident.excerpt import Shown, excerpt
+from remat.incident.explained import Explained, explained
+from remat.incident.masking import masked
+from remat.incident.run_log import RunLog, counted
+from remat.incident.shell import runnable
+from remat.links import failure_url
+from remat.lsp.positions import Lines, split_lines, units
+from remat.protocol import (
+    CodePlace,
+    Diagnosis,
+    EvidenceFile,
+    Follower,
+    LogLine,
+    LogLink,
+    MissingFact,
+    Repair,
+    Statement,
+)
+from remat.render.diagnosis import as_markdown, safe, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from remat.diagnose.report import Claim, Report
+    from remat.finding import Finding
+    from remat.protocol import DiagnoseParams
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """`look`: a file's present text and all its findings. `encoding`: how the editor counts columns."""
+
+    roots: tuple[str, ...]
+    look: Callable[[str], tuple[str, Sequence[Finding]] | None]
+    encoding: str
+
+
+def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[[], bool]) -> Diagnosis:
+    """Diagnose one run. Raises OSError where a path cannot be read, Stopped where nobody waits any more."""
+    code = CodePaths(workspace.roots, params.cwd)
+    log = RunLog.of(params.text, params.paths, is_wanted)
+    report, beside, count = _judged(log, params, code)
+    if read := tuple(one.path for one in beside if one.read):
+        log = RunLog(log.text, (*log.paths, *read), is_wanted)
+        report, _, count = _judged(log, params, code)
+    shown = excerpt(log.lines(), _claims(report), count)
+    found = explained(_rules(report), _places(report, shown, code), workspace.look)
+    return _assembled(params.name, report, shown, count, beside, found, code, workspace)
+
+
+def _judged(log: RunLog, params: DiagnoseParams, code: CodePaths) -> tuple[Report, list[Evidence], int]:
+    names: dict[str, None] = {}
+    count: list[int] = []
+    report = diagnose(noted(counted(log.lines(), count), names))
+    permitted = {os.path.realpath(path) for path in params.permitted}
+    roots = [os.path.realpath(root) for root in code.roots]
+
+    def may_read(path: str) -> bool:
+        return path in permitted or any(Path(path).is_relative_to(root) for root in roots)
+
+    own = {os.path.realpath(path) for path in log.paths}
+    return report, evidence(names, [params.cwd or "", *code.roots], may_read, own), count[0]
+
+
+def _claims(report: Report) -> list[tuple[int, ...]]:
+    first = [report.cause.lines] if report.cause else []
+    others = [claim.lines for claim in (*report.also, *report.decided)]
+    return [*first, *(follower.lines for follower in report.collateral), *others]
+
+
+def _rules(report: Report) -> tuple[str, ...]:
+    return report.fix.rules if report.fix else ()
+
+
+def _places(report: Report, shown: Sequence[Shown], code: CodePaths) -> list[tuple[str, int]]:
+    """The places in the workspace that the log names: the report's own first, then those nearest to the cause."""
+    middle = report.cause.lines[-1] if report.cause and report.cause.lines else 0
+    named = [(report.location.path, report.location.line)] if report.location else []
+    for row in sorted(shown, key=lambda row: abs(row.number - middle)):
+        named += [(path, line) for _, _, path, line in named_places(row.text)]
+    found = ((code.find(path), line) for path, line in named)
+    return list(dict.fromkeys((path, line) for path, line in found if path and code.inside(path)))
+
+
+def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others found
+    name: str,
+    report: Report,
+    shown: Sequence[Shown],
+    count: int,
+    beside: Sequence[Evidence],
+    found: Sequence[Explained],
+    code: CodePaths,
+    workspace: Workspace,
+) -> Diagnosis:
+    cause, where = report.cause, report.location
+    lines = tuple(LogLine(row.number, row.text, row.proves, _links(row.text, code)) for row in shown)
+    place = CodePlace(safe(where.path), where.line, _uri(code.find(where.path))) if where else None
+    return Diagnosis(
+        name=safe(name),
+        failed=report.failed,
+        headline=verdict(report),
+        cause=_statement(cause) if cause else None,
+        docs=failure_url(cause.id) if cause else None,
+        rank=report.initiating_rank,
+        place=place,
+        followed=tuple(Follower(c.rank, safe(c.summary), c.lines) for c in report.collateral),
+        fix=safe(report.fix.summary) if report.fix else None,
+        repairs=tuple(_repair(one, workspace.encoding) for one in found),
+        verify=safe(report.verify) if report.verify else None,
+        shell=bool(cause and report.verify and runnable(KINDS[cause.id], report.verify)),
+        missing=tuple(MissingFact(safe(m.fact), safe(m.why), safe(m.how)) for m in report.missing),
+        also=tuple(map(_statement, report.also)),
+        decided=tuple(map(_statement, report.decided)),
+        log=lines,
+        line_count=count,
+        evidence=tuple(EvidenceFile(safe(one.path), one.what, one.read) for one in beside),
+        markdown=masked(as_markdown([(name, report, ())]) + _quoted(lines)),
+    )
+
+
+def _statement(claim: Claim) -> Statement:
+    return Statement(claim.id, safe(claim.summary), claim.lines)
+
+
+def _links(text: str, code: CodePaths) -> tuple[LogLink, ...]:
+    links = []
+    for start, end, path, line in named_places(text):
+        uri = _uri(code.find(path))
+        if uri is not None:
+            before = units(text[:start], "utf-16")
+            links.append(LogLink(before, before + units(text[start:end], "utf-16"), uri, line))
+    return tuple(links)
+
+
+def _uri(path: str | None) -> str | None:
+    return from_fs_path(path) if path else None
+
+
+def _repair(one: Explained, encoding: str) -> Repair:
+    finding = one.finding
+    start = Lines(split_lines(one.text), encoding).range(finding.span).start
+    fix = finding.fix
+    title = None if fix is None else fix.title if fix.safe else f"{fix.title} (review)"
+    uri = _uri(one.path) or one.path
+    return Repair(uri, start.line, start.character, finding.rule, finding.message, title, bool(fix and fix.safe))
+
+
+def _quoted(lines: Sequence[LogLine]) -> str:
+    """The proving lines with their numbers, fenced so that nothing in them is markup."""
+    rows = [f"{line.number:>7}  {line.text}" for line in lines if line.proves]
+    longest = max((len(run) for row in rows for run in row.split("`") if not run), default=0)
+    fence = "`" * max(3, longest + 3 if any("```" in row for row in rows) else 3)
+    return "\n".join(["", "### Log", "", f"{fence}text", *rows, fence, ""]) if rows else ""

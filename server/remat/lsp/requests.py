@@ -1,0 +1,53 @@
+"""Remat's own requests on the wire: camelCase JSON to the values of `remat.protocol` and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, cast
+
+from remat.protocol import DIAGNOSE, DiagnoseParams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OURS = frozenset({DIAGNOSE})
+
+
+def diagnose_params(given: object) -> DiagnoseParams:
+    """What an editor asks to have diagnosed. Raises ValueError, saying what was expected."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{DIAGNOSE}: expected an object with text or paths, got {type(given).__name__}")
+    asked = cast("Mapping[str, object]", given)
+    text, paths = _optional(asked, "text"), _strings(asked, "paths")
+    if text is None and not paths:
+        raise ValueError(f"{DIAGNOSE}: expected a text or at least one path, got neither")
+    name = _optional(asked, "name") or "log"
+    return DiagnoseParams(name, text, paths, _optional(asked, "cwd"), _strings(asked, "permitted"))
+
+
+def as_json(value: object) -> object:
+    """Dataclasses as objects with camelCase names, tuples as arrays."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {_camel(field.name): as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [as_json(one) for one in value]
+    return value
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _optional(given: Mapping[str, object], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{DIAGNOSE}: expected {key} to be a string, got {type(value).__name__}")
+    return value
+
+
+def _strings(given: Mapping[str, object], key: str) -> tuple[str, ...]:
+    values = given.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{DIAGNOSE}: expected {key} to be an array of strings")
+    return tuple(values)
