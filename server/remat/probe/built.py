@@ -11,6 +11,22 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from remat.probe.messages import Location
+
+
+class FactMissingError(Exception):
+    """A fact the target leaves open: reported as `Failure.missing`. `how` is the line to add or the option to give.
+
+    Raised by `remat.probe.target.resolve(target, folder) -> Built`, which reads a target as the user typed it, and by
+    the functions of the `Built` it returns. `remat.probe.lora.add(model, rank, targets)` puts adapters on a model.
+    """
+
+    def __init__(self, fact: str, how: str, location: Location | None = None) -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.how = how
+        self.location = location
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -34,7 +50,11 @@ class Built:
     make_loss: Callable[[object, Inputs], torch.Tensor]
     """the model's output and the batch -> a scalar; it runs in the forward phase, under autocast if there is any"""
     make_optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] | None = None
-    """the user's own optimizer, for `Variant.optimizer == AS_WRITTEN`; None: AdamW"""
+    """the user's own optimizer, for `Variant.optimizer == AS_WRITTEN`; None: `optimizer`, else AdamW"""
+    optimizer: str | None = None
+    """the name of the target's own optimizer, as in `Variant.optimizer`, where `make_optimizer` is None"""
+    autocast: str | None = None
+    """what `Variant.autocast` is where that says nothing"""
     training: bool | None = True
     """True: `model.train()` is called, as training loops do; None: left in the mode `make_model` gives it"""
     holds_outputs: bool = False
