@@ -99,6 +99,7 @@ async def test_evidence_outside_the_workspace_waits_for_permission(connect, tmp_
     error.parent.mkdir(parents=True)
     error.with_name("stderr.log").write_text(LOG)
     log = f"""\
+[rank0]: step 1
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 ============================================================
 train.py FAILED
