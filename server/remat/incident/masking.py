@@ -22,7 +22,7 @@ _TOKENS = re.compile(
 _BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _NAMED = re.compile(
     r"""(?ix)
-    (?P<name> \b [\w.-]{0,40}? (?: api[_-]?key | secret(?:[_-]?(?:access)?[_-]?key)? | token | passwd | password | credentials? ) ["']? )
+    (?P<name> (?:--)? \b [\w.-]{0,40}? (?: api[_-]?key | secret(?:[_-]?(?:access)?[_-]?key)? | token | passwd | password | credentials? ) ["']? )
     (?P<sign> \s{0,3} [=:] \s{0,3} | \s )
     (?P<value> "[^"\n]{4,}" | '[^'\n]{4,}' | [^\s"',;&|)}\]]{8,} )
     """  # noqa: E501
