@@ -1,0 +1,140 @@
+"""A model of torch's caching allocator for CUDA: what it hands out and what it takes from the driver.
+
+Source: c10/cuda/CUDACachingAllocator.cpp (the constants and `get_free_block`, `should_split`, `try_merge_blocks`);
+the same from torch 1.x to 2.13 with the default settings. Nothing is given back to the driver unless asked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+
+KIB, MIB = 2**10, 2**20
+_ROUND = 512
+_SMALL = MIB
+"""larger requests come from the large pool"""
+_SMALL_SEGMENT = 2 * MIB
+_MIDDLE = 10 * MIB
+_MIDDLE_SEGMENT = 20 * MIB
+_LARGE_MULTIPLE = 2 * MIB
+
+
+def rounded(size: int) -> int:
+    """Bytes handed out for a request of `size` bytes."""
+    return max(_ROUND, (size + _ROUND - 1) // _ROUND * _ROUND)
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    size: int
+    address: int
+    small: bool
+    before: _Block | None = None
+    after: _Block | None = None
+    is_free: bool = True
+
+
+@dataclass(slots=True)
+class CachingAllocator:
+    allocated: int = 0
+    reserved: int = 0
+    peak_allocated: int = 0
+    peak_reserved: int = 0
+    _end: int = 0
+    _taken: dict[int, _Block] = field(default_factory=dict)
+    _small: list[tuple[int, int]] = field(default_factory=list)
+    """(size, address) of the free blocks of one pool, sorted: the best fit is the first that is large enough"""
+    _large: list[tuple[int, int]] = field(default_factory=list)
+    _at: dict[int, _Block] = field(default_factory=dict)
+
+    def allocate(self, name: int, size: int) -> None:
+        """Takes a block for the request called `name`; empty requests take none."""
+        if size == 0:
+            return
+        size = rounded(size)
+        block = self._best_fit(size) or self._segment(size)
+        self._split(block, size)
+        block.is_free = False
+        self._taken[name] = block
+        self.allocated += block.size
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+
+    def free(self, name: int) -> None:
+        block = self._taken.pop(name, None)
+        if block is None:
+            return
+        self.allocated -= block.size
+        block.is_free = True
+        self._insert(self._merge_neighbours(block))
+
+    def empty_cache(self) -> None:
+        """Gives segments without a taken block back to the driver, as `torch.cuda.empty_cache` does."""
+        whole = [b for b in self._at.values() if b.is_free and b.before is None and b.after is None]
+        for block in whole:
+            self._remove(block)
+            self.reserved -= block.size
+
+    def reset_peaks(self) -> None:
+        self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
+
+    def _pool(self, *, small: bool) -> list[tuple[int, int]]:
+        return self._small if small else self._large
+
+    def _best_fit(self, size: int) -> _Block | None:
+        pool = self._pool(small=size <= _SMALL)
+        index = bisect_left(pool, (size, -1))
+        if index == len(pool):
+            return None
+        _, address = pool.pop(index)
+        return self._at.pop(address)
+
+    def _segment(self, size: int) -> _Block:
+        if size <= _SMALL:
+            total = _SMALL_SEGMENT
+        elif size < _MIDDLE:
+            total = _MIDDLE_SEGMENT
+        else:
+            total = (size + _LARGE_MULTIPLE - 1) // _LARGE_MULTIPLE * _LARGE_MULTIPLE
+        block = _Block(total, self._end, size <= _SMALL)
+        self._end += total + _LARGE_MULTIPLE  # a gap, so that blocks of two segments never look adjacent
+        self.reserved += total
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+        return block
+
+    def _split(self, block: _Block, size: int) -> None:
+        left = block.size - size
+        if left < _ROUND if block.small else left <= _SMALL:
+            return
+        rest = _Block(left, block.address + size, block.small, block, block.after)
+        if block.after is not None:
+            block.after.before = rest
+        block.after = rest
+        block.size = size
+        self._insert(rest)
+
+    def _merge_neighbours(self, block: _Block) -> _Block:
+        if block.after is not None and block.after.is_free:
+            self._remove(block.after)
+            self._join(block, block.after)
+        if block.before is not None and block.before.is_free:
+            self._remove(block.before)
+            first = block.before
+            self._join(first, block)
+            return first
+        return block
+
+    @staticmethod
+    def _join(block: _Block, after: _Block) -> None:
+        block.size += after.size
+        block.after = after.after
+        if after.after is not None:
+            after.after.before = block
+
+    def _insert(self, block: _Block) -> None:
+        insort(self._pool(small=block.small), (block.size, block.address))
+        self._at[block.address] = block
+
+    def _remove(self, block: _Block) -> None:
+        pool = self._pool(small=block.small)
+        pool.pop(bisect_left(pool, (block.size, block.address)))
+        del self._at[block.address]

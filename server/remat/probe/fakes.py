@@ -1,0 +1,83 @@
+"""What has to be set aside so that models build and run on fake tensors, each with its reason."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def fake_friendly() -> Iterator[None]:
+    """Inside it models can be made and run under `FakeTensorMode`."""
+    with contextlib.ExitStack() as undo:
+        for where, name, value in _replacements():
+            undo.callback(setattr, where, name, getattr(where, name))
+            setattr(where, name, value)
+        yield
+
+
+def _replacements() -> Iterator[tuple[object, str, object]]:
+    # torch 2.13: truncated normal draws again `while mask.any()`, a question fake tensors can't answer.
+    if hasattr(nn.init, "_no_grad_trunc_normal_"):
+        yield nn.init, "_no_grad_trunc_normal_", _unchanged
+    # nn.Module._apply swaps tensors under fakes, which fails whenever something holds a weak reference (peft does).
+    yield nn.Module, "to", _module_to
+    yield nn.Module, "cuda", _same_module
+    yield nn.Module, "cpu", _same_module
+    yield nn.Module, "half", lambda self: _module_to(self, torch.float16)
+    yield nn.Module, "bfloat16", lambda self: _module_to(self, torch.bfloat16)
+    yield nn.Module, "float", lambda self: _module_to(self, torch.float32)
+    yield nn.Module, "double", lambda self: _module_to(self, torch.float64)
+    yield torch.Tensor, "cuda", _same_tensor
+    # transformers >= 4.53 takes fakes for tracing, where it must assume packed sequences: it would build a full mask
+    # and lose flash attention and native grouped-query attention (29.1 instead of 26.6 GiB on an 8B model).
+    masks = sys.modules.get("transformers.masking_utils")
+    if masks is not None and hasattr(masks, "find_packed_sequence_indices"):
+        yield masks, "find_packed_sequence_indices", _nothing
+
+
+def _unchanged(tensor: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
+    return tensor
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
+    return None
+
+
+def _same_module(self: nn.Module, *_args: object, **_kwargs: object) -> nn.Module:
+    return self
+
+
+def _same_tensor(self: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
+    return self
+
+
+def _module_to(self: nn.Module, *args: object, **kwargs: object) -> nn.Module:
+    """`Module.to` in a world of one device: only the dtype matters."""
+    _, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
+    if dtype is not None:
+        cast_module(self, dtype, buffers=True)
+    return self
+
+
+def cast_module(module: nn.Module, dtype: torch.dtype, *, buffers: bool) -> None:
+    """Floating parameters (shared ones stay shared) and, if wanted, buffers of `module` become `dtype`."""
+    replaced: dict[int, nn.Parameter] = {}
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is None or not parameter.is_floating_point() or parameter.dtype == dtype:
+                continue
+            if id(parameter) not in replaced:
+                cast = parameter.detach().to(dtype)
+                replaced[id(parameter)] = nn.Parameter(cast, requires_grad=parameter.requires_grad)
+            part._parameters[name] = replaced[id(parameter)]
+        for name, buffer in part._buffers.items() if buffers else ():
+            if buffer is not None and buffer.is_floating_point():
+                part._buffers[name] = buffer.to(dtype)

@@ -1,0 +1,190 @@
+"""Every storage that a step allocates and frees, with the module, the line and the phase that made it."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+
+from remat.probe.flops import flops_of
+from remat.probe.lenient import Assumed, Unknowable, assume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent)
+_MATMULS = {"mm", "addmm", "bmm", "baddbmm", "_grouped_mm"}
+
+
+@dataclass(slots=True)
+class Allocation:
+    """One storage. `category` is learnt later for gradients and optimizer state."""
+
+    bytes: int
+    phase: str
+    step: int
+    module: str
+    line: tuple[str, int] | None
+    operator: str
+    recomputing: bool
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A phase of a step begins at this event."""
+
+    event: int
+    phase: str
+    step: int
+
+
+@dataclass(slots=True)
+class Log:
+    """What was seen: event i > 0 allocates `allocations[i - 1]`, event -i frees it."""
+
+    allocations: list[Allocation] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    flops: dict[str, float] = field(default_factory=dict)
+    """by phase of the last step; what runs again during backward counts as `recompute`"""
+    kept: list[int] = field(default_factory=list)
+    """allocations alive when the last forward ended"""
+    assumed: dict[Assumed, int] = field(default_factory=dict)
+
+
+class Trace(TorchDispatchMode):
+    """Logs what runs inside it. Enter it inside `FakeTensorMode`, or without one for a real run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Log()
+        self.phase = "load"
+        self.step = 0
+        self.modules: list[str] = []
+        self.recomputing = 0
+        self.checkpointing = 0
+        self._live: dict[int, tuple[int, object]] = {}
+        self.on_operator: Callable[[Trace, str, tuple[object, ...], object], None] | None = None
+
+    def begin(self, phase: str, step: int) -> None:
+        if phase == "forward":
+            self.log.flops = {} if step != self.step else self.log.flops
+        self.phase, self.step = phase, step
+        self.log.marks.append(Mark(len(self.log.events), phase, step))
+
+    def end_forward(self) -> None:
+        self.log.kept = [index for index, _ in self._live.values()]
+
+    def live(self) -> list[Allocation]:
+        return [self.log.allocations[index] for index, _ in self._live.values()]
+
+    # ---- storages
+
+    def track(self, tensor: torch.Tensor, operator: str, category: str = "") -> None:
+        """Notes the storage of `tensor` if it is new; a category given later wins."""
+        if is_traceable_wrapper_subclass(tensor):  # DTensor and its like: what counts is what they wrap
+            for name in tensor.__tensor_flatten__()[0]:
+                self.track(getattr(tensor, name), operator, category)
+            return
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse and other tensors without one storage
+            return
+        known = self._live.get(storage._cdata)
+        if known is not None:
+            if category:
+                self.log.allocations[known[0]].category = category
+            return
+        if tensor.device.type == "meta":
+            return
+        index = self.allocate(storage.nbytes(), operator, category)
+        key = storage._cdata
+        self._live[key] = (index, weakref.ref(storage, lambda _: self._freed(key)))
+
+    def allocate(self, size: int, operator: str, category: str = "") -> int:
+        """Notes an allocation that no tensor of ours stands for; returns its number."""
+        module = self.modules[-1] if self.modules else ""
+        line = _line_outside_torch() if self.phase != "load" else None
+        self.log.allocations.append(
+            Allocation(size, self.phase, self.step, module, line, operator, self.recomputing > 0, category)
+        )
+        self.log.events.append(len(self.log.allocations))
+        return len(self.log.allocations) - 1
+
+    def free(self, index: int) -> None:
+        self.log.events.append(-index - 1)
+
+    def passing(self, size: int, operator: str) -> None:
+        """A kernel's own scratch: taken and given back while the operator runs."""
+        self.free(self.allocate(size, operator))
+
+    def _freed(self, key: int) -> None:
+        known = self._live.pop(key, None)
+        if known is not None:
+            self.free(known[0])
+
+    # ---- operators
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        name = func._schema.name
+        if name == "prim::device":
+            return func(*args, **kwargs)
+        if "device" in kwargs:
+            kwargs = {**kwargs, "device": _here(kwargs["device"])}
+        try:
+            out = func(*args, **kwargs)
+        except Unknowable as error:
+            out = assume(func, args, error, self.log.assumed, _line_outside_torch())
+        for tensor in _tensors(out):
+            self.track(tensor, name)
+        self._count(func, args, kwargs, out)
+        if self.on_operator is not None:
+            self.on_operator(self, name[6:], args, out)
+        return out
+
+    def _count(self, func: object, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
+        flops = flops_of(func, args, kwargs, out)
+        if flops:
+            phase = "recompute" if self.recomputing else self.phase
+            self.log.flops[phase] = self.log.flops.get(phase, 0.0) + flops
+            if self.checkpointing and not self.recomputing:
+                self.log.flops["checkpointed"] = self.log.flops.get("checkpointed", 0.0) + flops
+
+
+def _here(device: object) -> object:
+    """The fake world has one device, the CPU; a CPU-only torch can't make the others, not even fake ones."""
+    is_elsewhere = isinstance(device, torch.device) and device.type not in {"cpu", "meta"}
+    return torch.device("cpu") if is_elsewhere else device
+
+
+def _tensors(out: object) -> Iterator[torch.Tensor]:
+    if isinstance(out, torch.Tensor):
+        yield out
+    elif isinstance(out, (list, tuple)):
+        for item in out:
+            yield from _tensors(item)
+
+
+def _line_outside_torch() -> tuple[str, int] | None:
+    """The innermost line that is neither torch's nor ours."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith((_TORCH, _OURS, "<")):
+            return path, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
