@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 FAILED = 'Traceback (most recent call last):\n  File "fit.py", line 3, in main\n    x\nValueError: bad\n'
 
 
@@ -63,3 +65,39 @@ def test_a_folder_that_torchrun_wrote_is_one_run_with_the_ranks_of_its_folders(t
 def test_utf_16_as_powershell_writes_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(FAILED.encode("utf-16"))
     assert remat(tmp_path / "a.log")[0] == 1
+
+
+CODE = """\
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+block = nn.Linear(8, 8)
+
+
+def step(x):
+    return checkpoint(block, x).sum()
+"""
+NO_GRADIENT = """\
+/opt/torch/utils/checkpoint.py:92: UserWarning: None of the inputs have requires_grad=True. Gradients will be None
+Traceback (most recent call last):
+  File "/cluster/job/train.py", line 12, in <module>
+    step(x).backward()
+RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
+"""
+
+
+def test_the_linter_s_finding_that_explains_a_failure_is_shown_with_the_command_that_repairs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = remat("-", stdin=NO_GRADIENT)
+    assert f"{tmp_path / 'train.py'}:8: checkpoint-without-use-reentrant: " in out
+    assert f"remat fix {tmp_path / 'train.py'}" in out
+    (found,) = json.loads(remat("--output-format", "json", "-", stdin=NO_GRADIENT)[1])[0]["findings"]
+    assert (found["code"], found["location"]["row"]) == ("checkpoint-without-use-reentrant", 8)
+
+
+def test_where_the_code_is_not_here_only_the_log_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(remat("--output-format", "json", "-", stdin=NO_GRADIENT)[1])[0]["findings"] == []

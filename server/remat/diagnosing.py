@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat.diagnose.diagnose import diagnose
+from remat.incident.code_paths import CodePaths, named_places
+from remat.incident.explained import explained
 from remat.logs import STDIN, Joined, files_of, opened
 from remat.output import warn
 from remat.render import diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from remat.diagnose.report import Report
+    from remat.finding import Finding
+    from remat.incident.code_paths import Named
 
+_MOST_PLACES = 5000  # the last ones that a log names
 NOTHING_FAILED, FAILED, ERROR = 0, 1, 2
 _WRITERS = {"text": diagnosis.as_text, "markdown": diagnosis.as_markdown, "json": diagnosis.as_json}
 
@@ -34,7 +40,7 @@ def run(paths: Sequence[str], output_format: str, *, one_run: bool) -> int:
     sys.stdout.flush()
     if unread:
         return ERROR
-    return FAILED if any(report.failed for _, report, _ in reports) else NOTHING_FAILED
+    return FAILED if any(one.report.failed for one in reports) else NOTHING_FAILED
 
 
 def _groups(paths: Sequence[str], *, one_run: bool) -> list[tuple[str, list[str]]]:
@@ -45,10 +51,32 @@ def _groups(paths: Sequence[str], *, one_run: bool) -> list[tuple[str, list[str]
 def _diagnosed(name: str, files: Sequence[str]) -> diagnosis.Diagnosed:
     if len(files) == 1 and files[0] == name:
         with opened(name) as lines:
-            report: Report = diagnose(lines)
-        return name, report, ()
+            return _explained(name, lines)
     if not files:
         raise FileNotFoundError(2, "no log files (.log, .txt, .out, .err, error.json) in it", name)
     joined = Joined(files)
-    report = diagnose(joined)
-    return name, report, tuple(joined.starts)
+    return _explained(name, joined, joined.starts)
+
+
+def _explained(name: str, lines: Iterable[str], starts: Sequence[tuple[str, int]] = ()) -> diagnosis.Diagnosed:
+    """Diagnose, and look for what the linter says in the code below this folder that the log names."""
+    named: deque[tuple[int, Named]] = deque(maxlen=_MOST_PLACES)
+    report: Report = diagnose(_watched(lines, named))
+    code = CodePaths([str(Path.cwd())], str(Path.cwd()))
+    return diagnosis.Diagnosed(name, report, tuple(starts), tuple(explained(report, named, code, _look)))
+
+
+def _watched(lines: Iterable[str], named: deque[tuple[int, Named]]) -> Iterator[str]:
+    """The same lines; `named` gathers the places of code in them."""
+    for number, line in enumerate(lines, 1):
+        if "line " in line or ".py:" in line:
+            named.extend((number, place) for place in named_places(line))
+        yield line
+
+
+def _look(path: str) -> tuple[str, Sequence[Finding]] | None:
+    from remat.examine import run as examine  # noqa: PLC0415 - most logs need no linter
+    from remat.scan import Choices, plan  # noqa: PLC0415
+
+    outcomes = examine(plan([path], Choices()).jobs, lambda _: None)
+    return (outcomes[0].text, outcomes[0].findings) if outcomes else None

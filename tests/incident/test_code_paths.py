@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remat.incident.code_paths import CodePaths, named_places
+from remat.incident.code_paths import CodePaths, Named, named_places
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def test_a_file_that_exists_as_named_is_taken_as_named(workspace: Path) -> None:
 
 
 def test_frames_of_python_of_pytest_and_of_rich_are_named_places() -> None:
-    assert list(named_places('  File "/a b/x.py", line 7, in f')) == [(8, 26, "/a b/x.py", 7)]
-    assert [(path, line) for _, _, path, line in named_places("tests/test_x.py:12: AssertionError")] == [
+    assert list(named_places('  File "/a b/x.py", line 7, in f')) == [Named(8, 26, "/a b/x.py", 7)]
+    assert [(one.path, one.line) for one in named_places("tests/test_x.py:12: AssertionError")] == [
         ("tests/test_x.py", 12)
     ]
-    assert [(path, line) for _, _, path, line in named_places("│ /w/train.py:61 in step  │")] == [("/w/train.py", 61)]
+    assert [(one.path, one.line) for one in named_places("│ /w/train.py:61 in step  │")] == [("/w/train.py", 61)]
     assert list(named_places("at 12:30:01 loss.py is fine")) == []

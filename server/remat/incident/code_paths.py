@@ -74,11 +74,22 @@ class CodePaths:
         return self._by_name.get(name, [])
 
 
-def named_places(line: str) -> Iterator[tuple[int, int, str, int]]:
-    """Each place of code that a line of a log names: start, end, path and line, from 1."""
-    found = [*FRAME.finditer(line)] or [*_PLAIN.finditer(line)]
-    for match in found:
-        yield match.start("path"), match.end("line"), match["path"], int(match["line"])
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A place of code that a line of a log names, from `start` to `end`: line `line`, from 1, of `path`."""
+
+    start: int
+    end: int
+    path: str
+    line: int
+
+
+def named_places(line: str) -> Iterator[Named]:
+    """Each place of code in a line of a log."""
+    if ".py" not in line and 'File "' not in line:
+        return
+    for match in [*FRAME.finditer(line)] or [*_PLAIN.finditer(line)]:
+        yield Named(match.start("path"), match.end("line"), match["path"], int(match["line"]))
 
 
 def _shared(parts: Sequence[str], path: str) -> int:

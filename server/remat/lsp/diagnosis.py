@@ -31,7 +31,7 @@ from remat.protocol import (
     Repair,
     Statement,
 )
-from remat.render.diagnosis import as_markdown, safe, verdict
+from remat.render.diagnosis import Diagnosed, as_markdown, safe, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +59,8 @@ def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[
         log = RunLog(log.text, (*log.paths, *read), is_wanted)
         report, _, count = _judged(log, params, code)
     shown = excerpt(log.lines(), _claims(report), count)
-    found = explained(_rules(report), _places(report, shown, code), workspace.look)
+    named = [(row.number, place) for row in shown for place in named_places(row.text)]
+    found = explained(report, named, code, workspace.look)
     return _assembled(params.name, report, shown, count, beside, found, code, workspace)
 
 
@@ -81,20 +82,6 @@ def _claims(report: Report) -> list[tuple[int, ...]]:
     first = [report.cause.lines] if report.cause else []
     others = [claim.lines for claim in (*report.also, *report.decided)]
     return [*first, *(follower.lines for follower in report.collateral), *others]
-
-
-def _rules(report: Report) -> tuple[str, ...]:
-    return report.fix.rules if report.fix else ()
-
-
-def _places(report: Report, shown: Sequence[Shown], code: CodePaths) -> list[tuple[str, int]]:
-    """The places in the workspace that the log names: the report's own first, then those nearest to the cause."""
-    middle = report.cause.lines[-1] if report.cause and report.cause.lines else 0
-    named = [(report.location.path, report.location.line)] if report.location else []
-    for row in sorted(shown, key=lambda row: abs(row.number - middle)):
-        named += [(path, line) for _, _, path, line in named_places(row.text)]
-    found = ((code.find(path), line) for path, line in named)
-    return list(dict.fromkeys((path, line) for path, line in found if path and code.inside(path)))
 
 
 def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others found
@@ -129,7 +116,7 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
         log=lines,
         line_count=count,
         evidence=tuple(EvidenceFile(safe(one.path), one.what, one.read) for one in beside),
-        markdown=masked(as_markdown([(name, report, ())]) + _quoted(lines)),
+        markdown=masked(as_markdown([Diagnosed(name, report, (), tuple(found))]) + _quoted(lines)),
     )
 
 
@@ -139,11 +126,11 @@ def _statement(claim: Claim) -> Statement:
 
 def _links(text: str, code: CodePaths) -> tuple[LogLink, ...]:
     links = []
-    for start, end, path, line in named_places(text):
-        uri = _uri(code.find(path))
+    for named in named_places(text):
+        uri = _uri(code.find(named.path))
         if uri is not None:
-            before = units(text[:start], "utf-16")
-            links.append(LogLink(before, before + units(text[start:end], "utf-16"), uri, line))
+            before = units(text[: named.start], "utf-16")
+            links.append(LogLink(before, before + units(text[named.start : named.end], "utf-16"), uri, named.line))
     return tuple(links)
 
 

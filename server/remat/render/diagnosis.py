@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from remat.diagnose.report import Claim, Report
+    from remat.incident.explained import Explained
 
-Diagnosed = tuple[str, "Report", tuple[tuple[str, int], ...]]  # its name, what was found, and where each file starts
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """One run: its name, what was found, where each of its files starts, and the linter's findings that explain it."""
+
+    name: str
+    report: Report
+    files: tuple[tuple[str, int], ...] = ()
+    findings: tuple[Explained, ...] = ()
+
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!])")
@@ -19,13 +31,14 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!])")
 
 def as_json(reports: Sequence[Diagnosed]) -> str:
     """An array with one object per run, in order. Lines count through `files` where a run has several."""
-    return json.dumps([_object(*one) for one in reports], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([_object(one) for one in reports], indent=2, ensure_ascii=False) + "\n"
 
 
-def _object(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> dict[str, object]:
+def _object(one: Diagnosed) -> dict[str, object]:
+    report = one.report
     cause, fix, location = report.cause, report.fix, report.location
     return {
-        "file": name,
+        "file": one.name,
         "failed": report.failed,
         "cause": _claim(cause) if cause else None,
         "initiating_rank": report.initiating_rank,
@@ -36,8 +49,27 @@ def _object(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> di
         "also": [_claim(claim) for claim in report.also],
         "location": {"path": safe(location.path), "line": location.line} if location else None,
         "decided": [_claim(claim) for claim in report.decided],
-        "files": [{"file": file, "first_line": first} for file, first in files],
+        "files": [{"file": file, "first_line": first} for file, first in one.files],
+        "findings": [_finding(explained) for explained in one.findings],
     }
+
+
+def _finding(one: Explained) -> dict[str, object]:
+    line, column = place(one)
+    fix = one.finding.fix
+    return {
+        "code": one.finding.rule,
+        "filename": one.path,
+        "location": {"row": line, "column": column},
+        "message": one.finding.message,
+        "fix": {"applicability": "safe" if fix.safe else "unsafe", "message": fix.title} if fix else None,
+    }
+
+
+def place(one: Explained) -> tuple[int, int]:
+    """Line and column of a finding, from 1."""
+    start = one.finding.span.start
+    return one.text.count("\n", 0, start) + 1, start - one.text.rfind("\n", 0, start)
 
 
 def _claim(claim: Claim) -> dict[str, object]:
@@ -46,11 +78,12 @@ def _claim(claim: Claim) -> dict[str, object]:
 
 def as_text(reports: Sequence[Diagnosed]) -> str:
     """For a terminal, without colours or any control character of the log."""
-    return "\n".join(_text(*one) for one in reports)
+    return "\n".join(_text(one) for one in reports)
 
 
-def _text(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
-    rows = [f"{safe(name)}: {verdict(report)}"]
+def _text(one: Diagnosed) -> str:
+    report = one.report
+    rows = [f"{safe(one.name)}: {verdict(report)}"]
     if report.cause:
         rows.append(f"  {report.cause.id}: {safe(report.cause.summary)} {_lines(report.cause.lines)}")
     if report.location:
@@ -60,7 +93,9 @@ def _text(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
         rows += [f"    {safe(c.summary)} {_lines(c.lines)}" for c in report.collateral]
     if report.fix:
         rows.append(f"  fix: {safe(report.fix.summary)}")
-        rows += [f"    rule: {rule}" for rule in report.fix.rules]
+    for found in one.findings:
+        rows.append(f"    {safe(found.path)}:{place(found)[0]}: {found.finding.rule}: {found.finding.message}")
+        rows += [f"      {_repair(found)}"] if found.finding.fix else []
     if report.verify:
         rows.append(f"  verify: {safe(report.verify)}")
     for missing in report.missing:
@@ -70,17 +105,25 @@ def _text(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
             f"    get it: {safe(missing.how)}",
         ]
     rows += [f"  also: {safe(claim.summary)} {_lines(claim.lines)}" for claim in report.also]
-    rows += [f"  lines from {first} on: {safe(file)}" for file, first in files]
+    rows += [f"  lines from {first} on: {safe(file)}" for file, first in one.files]
     return "\n".join(rows) + "\n"
+
+
+def _repair(one: Explained) -> str:
+    """The command that makes a finding's fix."""
+    fix = one.finding.fix
+    unsafe = "" if fix and fix.safe else "--unsafe-fixes --diff "
+    return f"{fix.title if fix else ''}: remat fix {unsafe}{shlex.quote(safe(one.path))}"
 
 
 def as_markdown(reports: Sequence[Diagnosed]) -> str:
     """A page for an issue or an editor; nothing that the log says can act as markup."""
-    return "\n".join(_markdown(*one) for one in reports)
+    return "\n".join(_markdown(one) for one in reports)
 
 
-def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> str:
-    rows = [f"## {_plain(name)}: {verdict(report)}", ""]
+def _markdown(one: Diagnosed) -> str:
+    report = one.report
+    rows = [f"## {_plain(one.name)}: {verdict(report)}", ""]
     if report.cause:
         rows += [f"**{report.cause.id}** {_plain(report.cause.summary)} {_lines(report.cause.lines)}", ""]
     if report.location:
@@ -91,7 +134,11 @@ def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> 
         rows.append("")
     if report.fix:
         rows += ["### Fix", "", _plain(report.fix.summary), ""]
-        rows += [f"Rules: {', '.join(report.fix.rules)}", ""] if report.fix.rules else []
+        rows += [
+            f"- {_plain(found.path)}:{place(found)[0]} ({found.finding.rule}): {_plain(found.finding.message)}"
+            for found in one.findings
+        ]
+        rows += [""] if one.findings else []
     if report.verify:
         rows += ["### Verify", "", *_fenced(report.verify), ""]
     if report.missing:
@@ -101,7 +148,7 @@ def _markdown(name: str, report: Report, files: tuple[tuple[str, int], ...]) -> 
         rows.append("")
     if report.also:
         rows += ["### Also", "", *(f"- {_plain(claim.summary)} {_lines(claim.lines)}" for claim in report.also), ""]
-    rows += [f"- lines from {first} on: {_plain(file)}" for file, first in files]
+    rows += [f"- lines from {first} on: {_plain(file)}" for file, first in one.files]
     return "\n".join(rows)
 
 
