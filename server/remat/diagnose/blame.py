@@ -107,7 +107,7 @@ def _report(case: Case, made: Verdict) -> Report:
     summary = fill(kind.cause, facts)
     if made.rank is not None and f"rank {made.rank}" not in summary.lower():
         summary = f"Rank {made.rank}: {summary}"
-    if made.said and made.said[:60] not in summary:
+    if made.said and (made.said.partition(": ")[2] or made.said)[:60] not in summary:
         summary += f" The log says: {made.said}"
     also = [Claim(one.signature.id, f"Also, later{_of(one.rank)}: {one.said}", one.lines) for one in made.also]
     if case.later:

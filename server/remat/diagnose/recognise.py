@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.report import Place
@@ -22,6 +22,7 @@ _INSTALLED = re.compile(
     re.IGNORECASE,
 )
 _CONSTRUCTOR = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
+_KEYWORD = "Unexpected keyword arguments: "
 LAUNCHERS = ("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError", "SystemExit")
 
 
@@ -116,6 +117,12 @@ def _unknown(failure: Failure, raised: Raised) -> tuple[Signature, Facts]:
     where = f" at {_name(frame.path)}:{frame.line}" if frame else ""
     source = f" (`{frame.source}`)" if frame and frame.source else ""
     facts = {"kind": kind, "message": message, "where": where + source, "what": _name(frame.path) if frame else "it"}
+    if _KEYWORD in message and last is not None and re.search(r"utils[/\\]checkpoint\.py$", last.path):
+        hint = f"Pass use_reentrant=False{where + source}: reentrant checkpointing passes no keyword arguments on."
+        return replace(KINDS["code.user_exception"], rules=("keyword-to-reentrant-checkpoint",)), {
+            **facts,
+            "hint": hint,
+        }
     return KINDS["code.user_exception"], {**facts, "hint": _hint(kind, message, where + source)}
 
 

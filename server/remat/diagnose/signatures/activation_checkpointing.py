@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from remat.diagnose.signature import Signature
@@ -14,6 +15,8 @@ _DEBUG = "with torch.utils.checkpoint.set_checkpoint_debug_enabled(True): run on
 
 
 def _not_partitioned(seen: Seen) -> Facts | None:
+    if "refused" in seen.facts:
+        return _refused(seen)
     recomputed, saved = seen.facts.get("recomputed", ""), seen.facts.get("saved", "")
     if recomputed == "[0]" and saved != "[0]":
         return None
@@ -25,10 +28,27 @@ def _not_partitioned(seen: Seen) -> Facts | None:
     return {**seen.facts, "difference": why}
 
 
+def _refused(seen: Seen) -> Facts | None:
+    """An operation that ran in forward met other shapes or dtypes when it was recomputed."""
+    if not _RECOMPUTING.search(seen.frames):
+        return None
+    said = f"recomputing it, an operation that ran in forward said `{seen.facts['refused']}`"
+    return {**seen.facts, "difference": said, "variant": ""}
+
+
 def _partitioned(seen: Seen) -> Facts | None:
     return seen.facts if seen.facts.get("recomputed") == "[0]" and seen.facts.get("saved") != "[0]" else None
 
 
+# A frame that runs the block again, and no backward of what it computed after that.
+_RECOMPUTING = re.compile(
+    r"utils/checkpoint\.py:(?:recompute_fn|CheckpointFunction\.backward|backward)$(?![\s\S]{0,20000}autograd/__init__\.py:backward$)",
+    re.MULTILINE,
+)
+_REFUSED = (
+    r"|(?P<refused>The size of tensor a \(\d+\) must match .{1,120}|mat1 and mat2 .{1,160}|.{0,80}expected scalar type "
+    r".{1,80}|Sizes of tensors must match except.{1,160}|shape '.{1,80}' is invalid for input of size \d+)"
+)
 _METADATA = (
     r"have different metadata than during the forward pass"
     r"(?:[\s\S]{0,4000}?saved metadata: \{'shape': torch\.Size\((?P<saved>\[[^\]]{0,200}\])\)(?:, 'dtype': "
@@ -46,14 +66,34 @@ tensor at position 0:
 saved metadata: {'shape': torch.Size([4, 8]), 'dtype': torch.float32, 'device': device(type='cpu')}
 recomputed metadata: {'shape': torch.Size(%s), 'dtype': torch.float32, 'device': device(type='cpu')}
 """
+_RECOMPUTED_LOG = """\
+Traceback (most recent call last):
+  File "/home/dev/proj/fit.py", line 31, in <module>
+    loss.backward()
+  File "/venv/lib/python3.11/site-packages/torch/autograd/__init__.py", line 395, in backward
+    _engine_run_backward(
+  File "/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py", line 1183, in unpack_hook
+    _run_fn_with_dynamo_disabled(frame.recompute_fn, *args)
+  File "/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py", line 1688, in recompute_fn
+    fn(*args, **kwargs)
+  File "/home/dev/proj/fit.py", line 19, in <lambda>
+    x = checkpoint(lambda y: layer(y), x, use_reentrant=False)
+RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x16 and 12x4)
+"""
 
 SIGNATURES = (
     Signature(
         id="ckpt.metadata_mismatch",
-        words=("have different metadata than during the forward pass",),
-        pattern=_METADATA,
+        words=(
+            "have different metadata than during the forward pass",
+            "must match",
+            "mat1 and mat2 ",
+            "expected scalar type ",
+            "is invalid for input of size",
+        ),
+        pattern=_METADATA + _REFUSED,
         read=_not_partitioned,
-        cause="A checkpointed block (use_reentrant=False) was recomputed in backward and its tensors came out with "
+        cause="A checkpointed block{variant} was recomputed in backward and did not repeat its forward: tensors have "
         "different metadata: {difference}.",
         fix="Make the recomputed forward deterministic: no call counter, global state, cache (use_cache=False) or "
         "data-dependent shape inside the checkpointed function, and the same autocast state in both passes; "
@@ -62,7 +102,8 @@ SIGNATURES = (
         verify=_DEBUG,
         rules=("checkpoint-with-kv-cache", "closure-captures-loop-variable"),
         sources=(_TORCH,),
-        examples=(_METADATA_LOG % "[3, 8]",),
+        extra={"variant": " (use_reentrant=False)"},
+        examples=(_METADATA_LOG % "[3, 8]", _RECOMPUTED_LOG),
     ),
     Signature(
         id="ckpt.zero3_partitioned_param",
