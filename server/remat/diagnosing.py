@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from remat.diagnose.diagnose import diagnose
 from remat.incident.code_paths import CodePaths, named_places
 from remat.incident.explained import explained
+from remat.incident.rank_guards import explained_by_code
 from remat.logs import STDIN, Joined, files_of, opened
 from remat.output import warn
 from remat.render import diagnosis
+from remat.surroundings import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from remat.incident.code_paths import Named
 
 _MOST_PLACES = 5000  # the last ones that a log names
+_LARGEST_CODE = 4 * 1024 * 1024  # bytes
 NOTHING_FAILED, FAILED, ERROR = 0, 1, 2
 _WRITERS = {"text": diagnosis.as_text, "markdown": diagnosis.as_markdown, "json": diagnosis.as_json}
 
@@ -63,6 +66,7 @@ def _explained(name: str, lines: Iterable[str], starts: Sequence[tuple[str, int]
     named: deque[tuple[int, Named]] = deque(maxlen=_MOST_PLACES)
     report: Report = diagnose(_watched(lines, named))
     code = CodePaths([str(Path.cwd())], str(Path.cwd()))
+    report = explained_by_code(report, named, code, lambda path: read_small(path, _LARGEST_CODE))
     return diagnosis.Diagnosed(name, report, tuple(starts), tuple(explained(report, named, code, _look)))
 
 

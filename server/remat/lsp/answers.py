@@ -57,18 +57,22 @@ class Answers:
 
         self._analyst.renew()
         self._analyst.options, self._analyst.roots = like.options, like.roots
-        workspace = Workspace(like.roots, partial(self._look, texts), encoding)
+        workspace = Workspace(like.roots, partial(_text, texts), partial(self._look, texts), encoding)
         return diagnosis(params, workspace, lambda: not (unwanted.is_set() or self._ended.is_set()))
 
     def _look(self, texts: Mapping[str, str], path: str) -> tuple[str, Sequence[Finding]] | None:
         """The text that the user sees now, and what the linter finds in it."""
         from pygls.uris import from_fs_path  # noqa: PLC0415 - `lsp` alone imports this module
 
-        text = texts[path] if path in texts else read_small(path, _LARGEST_CODE)
+        text = _text(texts, path)
         if text is None:
             return None
         outcome = self._analyst.answer(Question(from_fs_path(path) or "", path, text, None), lambda: True)
         return (text, outcome.findings) if outcome else None
+
+
+def _text(texts: Mapping[str, str], path: str) -> str | None:
+    return texts[path] if path in texts else read_small(path, _LARGEST_CODE)
 
 
 def _silent(*_: object) -> None:

@@ -16,6 +16,7 @@ from remat.incident.evidence_files import Evidence, evidence, noted
 from remat.incident.excerpt import Shown, excerpt
 from remat.incident.explained import Explained, explained
 from remat.incident.masking import masked
+from remat.incident.rank_guards import explained_by_code
 from remat.incident.run_log import RunLog, counted
 from remat.incident.shell import runnable
 from remat.links import failure_url
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`look`: a file's present text and all its findings. `encoding`: how the editor counts columns."""
+    """`text`, `look`: a file's present text, and with it all its findings. `encoding`: how columns are counted."""
 
     roots: tuple[str, ...]
+    text: Callable[[str], str | None]
     look: Callable[[str], tuple[str, Sequence[Finding]] | None]
     encoding: str
 
@@ -60,6 +62,7 @@ def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[
         report, _, count = _judged(log, params, code)
     shown = excerpt(log.lines(), _claims(report), count)
     named = [(row.number, place) for row in shown for place in named_places(row.text)]
+    report = explained_by_code(report, named, code, workspace.text)
     found = explained(report, named, code, workspace.look)
     return _assembled(params.name, report, shown, count, beside, found, code, workspace)
 
