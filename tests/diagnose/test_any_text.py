@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from remat.diagnose.diagnose import diagnose
 from remat.diagnose.notices import MARKS
 from remat.diagnose.signatures import PATTERNS, SIGNATURES
-from remat.render.diagnosis import as_json, as_markdown, as_text
+from remat.render.diagnosis import Diagnosed, as_json, as_markdown, as_text
 
 WATCHDOG = (
     "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=X, NumelIn=1, NumelOut=1, "
@@ -64,7 +64,7 @@ def test_no_text_raises_and_every_claim_has_lines_of_the_text(text: str) -> None
         assert claim.lines
         assert all(1 <= line <= last for line in claim.lines)
     for write in (as_json, as_text, as_markdown):
-        write([("log", report, ())])
+        write([Diagnosed("log", report)])
 
 
 @settings(max_examples=100, deadline=None)
@@ -103,7 +103,7 @@ def test_control_characters_and_markup_of_a_log_cannot_act_in_a_report() -> None
         'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x\n'
         "ValueError: \x1b]8;;http://e\x07<script>[a](http://e)\u202e\n"
     )
-    report = [("log\x1b[31m", diagnose(hostile), ())]
+    report = [Diagnosed("log\x1b[31m", diagnose(hostile))]
     for written in (as_json(report), as_text(report), as_markdown(report)):
         assert not any(ch in written for ch in "\x1b\x07\u202e")
     assert "<script>" not in as_markdown(report)

@@ -54,6 +54,12 @@ def wrapped(width: int) -> Callable[[str], str]:
         each("node7: "),
         each("[default1]:"),
         each("[rank1]: "),
+        each("2025-03-03 10:00:01,123 - root - ERROR - "),
+        each("[2025-03-03 10:00:01,123][fit][ERROR] - "),
+        each("ERROR:root:"),
+        each("(RayTrainWorker pid=1942, ip=10.0.7.57) "),
+        each("> "),
+        each("[80746] "),
         each("\x1b[31m"),
         each(" 10%|#  | 1/10 [00:01<00:09,  9.1it/s]"),
         each("epoch 0:  10%|#  | 1/10 [00:01<00:09,  9.1it/s]\r"),
@@ -77,3 +83,13 @@ def test_a_selection_that_starts_inside_a_traceback_asks_for_what_is_above() -> 
     assert report.cause is not None
     assert report.cause.id == "code.user_exception"
     assert "frames above" in report.missing[0].fact
+
+
+def test_a_rank_inside_a_logger_s_prefix_is_read() -> None:
+    log = [each(f"2025-03-03 10:00:01,123 ERROR [Rank {rank}] ")(text) for rank, text in ((0, "step 1"), (3, ONE))]
+    assert diagnose("\n".join(log)).initiating_rank == 3
+
+
+def test_lines_of_a_launcher_that_gives_up_do_not_say_that_a_run_went_on() -> None:
+    stopping = "[2025-01-01 10:00:00,000] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4401"
+    assert diagnose(f"{ONE}\n{stopping}\n").failed

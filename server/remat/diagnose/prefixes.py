@@ -18,6 +18,13 @@ _TASK = re.compile(r"\s*(?P<rank>\d{1,6}): ?")
 _HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ?")
 _GLOG = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ (?:(?P<process>\d+) )?[\w./-]+\.py:\d+\] (?:\[[\w/]+\] )*")
 _UNMISTAKABLE = ("Traceback (most recent", '  File "', "[rank", "[default")
+_HEADER = "Traceback (most recent call last"
+_NO_PREFIX = re.compile(
+    r"(?:Original|Remote|Group|During) $|\s{4,}|[\u2500-\u257f]|^[\s|+-]*$"
+)  # what else stands there
+_IN_WORDS = re.compile(r"(?P<before>(?i:\brank\b)\W{0,2})\d{1,6}")
+_MOST_SHAPES = 8
+_LONGEST_SHAPE = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,13 @@ class Prefixes:
 
     labelled: bool = False
     hosts: set[str] = field(default_factory=set)
+    shapes: dict[str, re.Pattern[str]] = field(default_factory=dict)  # of loggers, proved by a traceback behind each
+    supposed: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     @property
     def any_learnt(self) -> bool:
         """Whether a rank may stand in a prefix that only `split` understands."""
-        return self.labelled or bool(self.hosts)
+        return self.labelled or bool(self.hosts) or bool(self.shapes) or bool(self.supposed)
 
     def learn(self, lines: list[str]) -> None:
         """Look at the first lines: is each one labelled with a task, as `srun --label` does?"""
@@ -64,11 +73,31 @@ class Prefixes:
             process = groups.get("process") or process
             logged = logged or match.re is _GLOG
             text = text[match.end() :]
+        if _HEADER in text[:_LONGEST_SHAPE] and not text.startswith(_HEADER):
+            self._suppose(text[: text.index(_HEADER)])
         return Said(text, rank, host, time, logged, process)
+
+    def _suppose(self, before: str) -> None:
+        """What stands before a traceback's header is a prefix, if its first frame comes behind the same."""
+        if _NO_PREFIX.search(before) or len(self.supposed) >= _MOST_SHAPES:
+            return
+        shape = re.sub(r"\d+", r"\\d+", re.escape(before))
+        if _IN_WORDS.search(before) is not None:
+            shape = re.sub(r"(?i)(rank(?:\\?\W){0,4}?)\\d\+", r"\1(?P<rank>\\d{1,6})", shape, count=1)
+        self.supposed[shape] = re.compile(shape)
 
     def _next(self, text: str) -> re.Match[str] | None:
         if not text:
             return None
+        return self._usual(text) or (self._learnt(text) if self.shapes or self.supposed else None)
+
+    def _learnt(self, text: str) -> re.Match[str] | None:
+        for shape, pattern in [*self.supposed.items()]:
+            if (match := pattern.match(text)) and text.startswith('  File "', match.end()):
+                self.shapes[shape] = self.supposed.pop(shape)
+        return next((match for pattern in self.shapes.values() if (match := pattern.match(text))), None)
+
+    def _usual(self, text: str) -> re.Match[str] | None:
         head = text[0]
         if head.isdigit() and (match := _STAMP.match(text)):
             return match

@@ -28,6 +28,10 @@ _PROGRESS = re.compile(
     r"\b(?i:step|epoch|iter|iteration|loss|attempt|retry|retrying|resumed?|recovered|fetched|saved|finished|completed?|done)\b"
     r"|\bINFO\b"
 )
+_GOING_DOWN = re.compile(
+    r"(?i)\b(?:exit|abort|kill|terminat|shut|fail|error|crash|stopp|stopping|clean|launch\.py|elastic|exception)"
+    r"|\bwandb:|^srun:|^slurmstepd:"
+)  # lines of a run that ends are no proof that it went on
 _WORDS = tuple(dict.fromkeys((*(mark.needle for mark in MARKS), *BARE_WORDS)))
 _LIST = {"others", "root", "entry_rank"}  # what begins or continues a launcher's list of failures
 _IN_LISTS = {mark.needle for mark in MARKS if mark.name.startswith("entry_")}
@@ -45,7 +49,8 @@ _WANTED = (
 )
 _NEEDLES = tuple(one for one in _WANTED if not any(other in one for other in _WANTED if other != one))
 _BARE = re.compile("|".join(map(re.escape, BARE_WORDS)))
-_RANK = re.compile(r"\[(?:rank|default|rank )(\d{1,6})\]")
+_RANK = re.compile(r"\[(?:[Rr]ank[ :=]?|default)(\d{1,6})\]")
+_STARTS = ("[rank", "[rank ", "[rank:", "[default", "[Rank ", "[Rank", "[Rank:")
 _MOST_NOTICES = 64  # of one name from one rank, in a run
 _MOST_FAILURES = 24  # of one process
 _IDLE = 400  # physical lines after which a traceback is not continued
@@ -101,11 +106,11 @@ class Recorder:
         """Read some logical lines. Most of a long log says nothing: that is only looked at for its ranks."""
         first, last = lines[0][0], lines[-1][0]
         text = "\n".join([line for _, line in lines])
+        self.runs[-1].ranks.update(dict.fromkeys(map(int, {*_RANK.findall(text)}), last))
         if first <= _ALWAYS or last <= self.listening:
             for number, line in lines:
                 self._line(number, line)
         else:
-            self.runs[-1].ranks.update(dict.fromkeys(map(int, {*_RANK.findall(text)}), last))
             self._sift(lines, [needle for needle in _NEEDLES if needle in text])
         self.runs[-1].last = last
         if self.watched or self.opened:
@@ -131,7 +136,7 @@ class Recorder:
         """What every line of a watched rank holds; any line does, where a rank is not to be seen in it."""
         if self.watched and (None in self.watched or self.prefixes.any_learnt):
             return [""]
-        return [f"{start}{rank}]" for rank in self.watched for start in ("[rank", "[rank ", "[default", "[Rank ")]
+        return [f"{start}{rank}]" for rank in self.watched for start in _STARTS]
 
     def _line(self, number: int, line: str) -> None:
         before, self.skipped = self.skipped, ""
@@ -164,7 +169,7 @@ class Recorder:
         if self.entry is not None and self._in_entry(said, number):
             return
         consumed = reader.feed(said.text, number, said.time)
-        if prompt is None and reader.failures and not reader.style and not consumed and _PROGRESS.search(said.text):
+        if prompt is None and reader.failures and not reader.style and not consumed and _goes_on(said.text):
             self._recovered(run, reader)
         if len(reader.failures) > _MOST_FAILURES:
             del reader.failures[1]
@@ -225,6 +230,10 @@ class Recorder:
             self.entry.close()
             run.entry_failures += self.entry.failures
             self.entry = None
+
+
+def _goes_on(text: str) -> bool:
+    return _PROGRESS.search(text) is not None and _GOING_DOWN.search(text) is None
 
 
 def read(log: str | Iterable[str]) -> Recorder:
