@@ -21,6 +21,17 @@ _PREFIXES = (
 )
 _WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.", "_forward_module.")
 _QUOTED = re.compile(r'"([^"\n]{1,300})"')
+_READING = re.compile(r"torch[/\\]serialization\.py:load\n\S*torch[/\\]serialization\.py:\w+\Z")
+_CUT_OFF_LOG = """\
+Traceback (most recent call last):
+  File "/home/dev/proj/fit.py", line 18, in <module>
+    state = torch.load(path)
+  File "/venv/lib/python3.11/site-packages/torch/serialization.py", line 1568, in load
+    with _open_zipfile_reader(opened_file) as opened_zipfile:
+  File "/venv/lib/python3.11/site-packages/torch/serialization.py", line 807, in __init__
+    super().__init__(torch._C.PyTorchFileReader(name_or_buffer))
+OSError: [Errno 22] Invalid argument
+"""
 _LOADING = r"Error\(s\) in loading state_dict for (?P<model>\w+)"
 _LOG = (
     "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: {}. \n"
@@ -76,8 +87,23 @@ def _keys_differ(seen: Seen) -> Facts | None:
     return {**seen.facts, "keys": "; ".join(shown)}
 
 
+def _archive(seen: Seen) -> Facts | None:
+    """Tell an archive without its end, of which torch 2.13 says `Invalid argument`, from whatever else is invalid."""
+    return None if "refused" in seen.facts and not _READING.search(seen.frames) else seen.facts
+
+
 def _global(seen: Seen) -> Facts | None:
     facts = dict(seen.facts)
+    byte = facts.get("byte", "")
+    if byte.isdigit():
+        shown = f" (`{chr(int(byte))}`)" if 32 <= int(byte) < 127 else ""
+        facts["what"] = f"it is no pickle, byte {byte}{shown} begins no such file; a git-lfs pointer begins with `v`"
+        facts["remedy"] = (
+            "The file is no checkpoint: `head -c 200` shows what it is. A git-lfs pointer: run git lfs pull and load "
+            "the file that it fetches; weights_only=False would not help."
+        )
+    else:
+        facts["what"] = f"it holds more than tensors ({facts['what']})"
     facts["file"] = " (the Trainer's rng_state file)" if "_load_rng_state" in seen.frames else ""
     return facts
 
@@ -151,25 +177,26 @@ SIGNATURES = (
     Signature(
         id="state.weights_only",
         words=("Weights only load failed",),
-        pattern=r"Weights only load failed(?:[\s\S]{0,3000}?Unsupported (?P<what>global: GLOBAL \S+|operand \d+"
-        r"|class \S+))?",
+        pattern=r"Weights only load failed(?:[\s\S]{0,3000}?Unsupported "
+        r"(?P<what>global: GLOBAL \S+|operand (?P<byte>\d{1,3})|class \S+))?",
         read=_global,
         weight=3,
-        cause="torch.load with weights_only=True (the default since 2.6) refused the file{file}: it holds more "
-        "than tensors ({what}).",
-        fix="For a file you trust: torch.serialization.add_safe_globals([...]) with that class, or "
-        "weights_only=False; for the Trainer's rng_state "
-        "upgrade transformers or allow-list the numpy globals. An unsupported operand means the file is no "
-        "checkpoint at all (a git-lfs pointer).",
+        cause="torch.load with weights_only=True (the default since 2.6) refused the file{file}: {what}.",
+        fix="{remedy}",
         verify="head -c 200 FILE; torch.load(FILE, weights_only=True)",
         sources=("torch/serialization.py:1455, torch 2.13.0",),
-        extra={"what": "the message is cut off before the name"},
+        extra={
+            "what": "the message is cut off before the name",
+            "remedy": "For a file you trust: torch.serialization.add_safe_globals([...]) with that class, or "
+            "weights_only=False; for the Trainer's rng_state upgrade transformers or allow-list the numpy globals.",
+        },
         examples=(
             (
                 "_pickle.UnpicklingError: Weights only load failed. This file can still be "
                 "loaded.\n\tWeightsUnpickler error: Unsupported global: GLOBAL "
                 "argparse.Namespace was not an allowed global by default."
             ),
+            "_pickle.UnpicklingError: Weights only load failed. WeightsUnpickler error:\n\nUnsupported operand 118",
         ),
     ),
     Signature(
@@ -183,15 +210,23 @@ SIGNATURES = (
             "HeaderTooLarge",
             "InvalidHeaderDeserialization",
             "MetadataIncompleteBuffer",
+            "Error while deserializing",
+            "[Errno 22] Invalid argument",
         ),
         pattern=r"PytorchStreamReader failed|failed finding central directory|PyTorchFileReader|[Ii]nvalid "
         r"magic number|invalid header or archive|HeaderTooLarge"
-        r"|InvalidHeaderDeserialization|MetadataIncompleteBuffer",
+        r"|InvalidHeaderDeserialization|MetadataIncompleteBuffer|SafetensorError: Error while deserializing"
+        r"|(?P<refused>\[Errno 22\] Invalid argument)",
+        read=_archive,
         cause="The checkpoint file is damaged or incomplete: its archive cannot be read.",
         fix="Resume from the previous checkpoint; save atomically (write to a temporary file, then rename).",
         verify="python -m zipfile -t FILE; ls -l FILE",
-        sources=("caffe2/serialize/inline_container.cc",),
-        examples=("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",),
+        sources=("caffe2/serialize/inline_container.cc", "safetensors 0.8.0"),
+        examples=(
+            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+            "safetensors._safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata",
+            _CUT_OFF_LOG,
+        ),
     ),
     Signature(
         id="state.no_checkpoint",
