@@ -25,15 +25,20 @@ function stages() {
       nodeTool("@biomejs", "biome", "bin", "biome"),
       "ci",
     ]),
-    check("types of the TypeScript code", process.execPath, [nodeTool("typescript", "bin", "tsc"), "-p", "."]),
+    ...[".", "extension/report/page"].map((part) =>
+      check(`types of the TypeScript code in ${part}`, process.execPath, [nodeTool("typescript", "bin", "tsc"), "-p", part]),
+    ),
     pytest("units, rules and generated documents", [
       "tests",
       "--ignore=tests/proofs",
+      "--ignore=tests/failures",
       "--ignore=tests/lsp",
       ...NOT_SLOW,
     ]),
     pytest("language server", ["tests/lsp", ...NOT_SLOW]),
-    pytest("proofs on torch", ["tests/proofs", ...NOT_SLOW], { prepare: prepareTorch }),
+    pytest("proofs and failing programs on torch", ["tests/proofs", "tests/failures", ...NOT_SLOW], {
+      prepare: prepareTorch,
+    }),
     nodeTests(
       "journeys in VS Code",
       journeys.map((name) => join(EDITOR_TESTS, name)),
