@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import deque
 from pathlib import Path
@@ -12,7 +13,7 @@ from remat.incident.code_paths import CodePaths, named_places
 from remat.incident.explained import explained
 from remat.incident.rank_guards import explained_by_code
 from remat.logs import STDIN, Joined, files_of, opened
-from remat.output import warn
+from remat.output import emit, warn
 from remat.render import diagnosis
 from remat.surroundings import read_small
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _MOST_PLACES = 5000  # the last ones that a log names
 _LARGEST_CODE = 4 * 1024 * 1024  # bytes
 NOTHING_FAILED, FAILED, ERROR = 0, 1, 2
-_WRITERS = {"text": diagnosis.as_text, "markdown": diagnosis.as_markdown, "json": diagnosis.as_json}
 
 
 def run(paths: Sequence[str], output_format: str, *, one_run: bool) -> int:
@@ -39,11 +39,18 @@ def run(paths: Sequence[str], output_format: str, *, one_run: bool) -> int:
         except OSError as error:
             warn(f"{error.filename or name}: {error.strerror or error}")
             unread = True
-    sys.stdout.write(_WRITERS[output_format](reports))
-    sys.stdout.flush()
+    _write(reports, output_format)
     if unread:
         return ERROR
     return FAILED if any(one.report.failed for one in reports) else NOTHING_FAILED
+
+
+def _write(reports: Sequence[diagnosis.Diagnosed], output_format: str) -> None:
+    if output_format == "text":
+        emit(diagnosis.as_text(reports, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    else:
+        sys.stdout.write((diagnosis.as_json if output_format == "json" else diagnosis.as_markdown)(reports))
+    sys.stdout.flush()
 
 
 def _groups(paths: Sequence[str], *, one_run: bool) -> list[tuple[str, list[str]]]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import textwrap
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
+from remat.links import failure_url
+from remat.render.terminal import Piece
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from remat.diagnose.report import Claim, Report
     from remat.incident.explained import Explained
@@ -25,6 +30,7 @@ class Diagnosed:
     findings: tuple[Explained, ...] = ()
 
 
+_LABEL = 10  # columns of a label and the space behind it
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!])")
 
@@ -76,37 +82,53 @@ def _claim(claim: Claim) -> dict[str, object]:
     return {"id": claim.id, "summary": safe(claim.summary), "lines": list(claim.lines)}
 
 
-def as_text(reports: Sequence[Diagnosed]) -> str:
-    """For a terminal, without colours or any control character of the log."""
-    return "\n".join(_text(one) for one in reports)
+def as_text(reports: Sequence[Diagnosed], width: int | None = None) -> Iterator[Piece]:
+    """For a terminal, with no control character of the log. `width`: the columns to wrap at; None: not at all."""
+    for number, one in enumerate(reports):
+        if number:
+            yield Piece("\n")
+        yield Piece(f"{safe(one.name)}: ", "bold")
+        yield Piece(f"{verdict(one.report)}\n", "bold red" if one.report.failed else "bold green")
+        for label, said, style in _rows(one):
+            yield Piece(f"  {label:<{_LABEL}}", "dim")
+            yield Piece(f"{_wrapped(safe(said), width)}\n", style)
 
 
-def _text(one: Diagnosed) -> str:
+def _rows(one: Diagnosed) -> Iterator[tuple[str, str, str]]:
+    """A label (empty: as before), what is said, and its style."""
     report = one.report
-    rows = [f"{safe(one.name)}: {verdict(report)}"]
-    if report.cause:
-        rows.append(f"  {report.cause.id}: {safe(report.cause.summary)} {_lines(report.cause.lines)}")
+    if cause := report.cause:
+        yield "began" if report.failed else "why", cause.summary, ""
+        yield "", f"{cause.id} {_lines(cause.lines)}", f"dim link {failure_url(cause.id)}"
     if report.location:
-        rows.append(f"  at {safe(report.location.path)}:{report.location.line}")
-    if report.collateral:
-        rows.append("  followed:")
-        rows += [f"    {safe(c.summary)} {_lines(c.lines)}" for c in report.collateral]
+        yield "at", f"{report.location.path}:{report.location.line}", "bold cyan"
+    for label, follower in zip(_labels("followed"), report.collateral, strict=False):
+        yield label, f"{follower.summary} {_lines(follower.lines)}", ""
     if report.fix:
-        rows.append(f"  fix: {safe(report.fix.summary)}")
+        yield "fix", report.fix.summary, "bold"
     for found in one.findings:
-        rows.append(f"    {safe(found.path)}:{place(found)[0]}: {found.finding.rule}: {found.finding.message}")
-        rows += [f"      {_repair(found)}"] if found.finding.fix else []
+        yield "", f"{found.path}:{place(found)[0]}: {found.finding.rule}: {found.finding.message}", ""
+        if found.finding.fix:
+            yield "", _repair(found), "cyan"
     if report.verify:
-        rows.append(f"  verify: {safe(report.verify)}")
+        yield "check", report.verify, "cyan"
     for missing in report.missing:
-        rows += [
-            f"  missing: {safe(missing.fact)}",
-            f"    because {safe(missing.why)}",
-            f"    get it: {safe(missing.how)}",
-        ]
-    rows += [f"  also: {safe(claim.summary)} {_lines(claim.lines)}" for claim in report.also]
-    rows += [f"  lines from {first} on: {safe(file)}" for file, first in one.files]
-    return "\n".join(rows) + "\n"
+        yield "missing", f"{missing.fact}: {missing.why}", "yellow"
+        yield "", f"get it: {missing.how}", "cyan"
+    for label, claim in zip(_labels("also"), report.also, strict=False):
+        yield label, f"{claim.summary} {_lines(claim.lines)}", ""
+    for label, (file, first) in zip(_labels("lines"), one.files, strict=False):
+        yield label, f"from {first} on: {file}", "dim"
+
+
+def _labels(first: str) -> Iterator[str]:
+    return chain([first], repeat(""))
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    margin = "\n" + " " * (_LABEL + 2)
+    room = max(40, (width or 0) - _LABEL - 2)
+    return margin.join(textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)) if width else text
 
 
 def _repair(one: Explained) -> str:
