@@ -2,10 +2,16 @@
 
 import * as vscode from "vscode";
 import { registerCommands } from "./commands";
+import { diagnose, registerDiagnoseCommands } from "./diagnose/commands";
+import { noticeFailures } from "./diagnose/notice";
+import { ofLine } from "./diagnose/sources";
 import { watchInterpreter } from "./interpreter";
+import { Report } from "./report/report";
 import { Server } from "./server";
 import { needsNewProcess } from "./settings";
 import { createStatus } from "./status";
+import { Executions } from "./terminal/executions";
+import { linkFailures } from "./terminal/links";
 
 let server: Server | undefined;
 
@@ -17,18 +23,41 @@ export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(
     log,
     status,
-    vscode.workspace.onDidGrantWorkspaceTrust(() => running.restart("the workspace is trusted now")),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => running.wanted && running.restart("the workspace is trusted now")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => running.reconsider()),
     vscode.workspace.onDidChangeConfiguration((event) => {
+      if (!running.wanted) return;
       if (needsNewProcess(event)) void running.restart("a setting changed");
       else if (event.affectsConfiguration("remat")) void running.settingsChanged();
     }),
   );
-  registerCommands(context, running, log);
-  void running
-    .start()
+  void running.hasBegun
     .then(() => watchInterpreter(log, () => running.reconsider()))
     .then((watching) => context.subscriptions.push(watching));
+  registerCommands(context, running, log);
+  registerDiagnosis(context, running, log);
+  startWithPython(context, running);
+}
+
+/** Terminals are watched from the start; the server is started by the first question. */
+function registerDiagnosis(context: vscode.ExtensionContext, running: Server, log: vscode.LogOutputChannel): void {
+  const executions = new Executions();
+  const report = new Report(context.extensionUri, running, executions);
+  context.subscriptions.push(
+    executions,
+    report,
+    registerDiagnoseCommands(executions, report),
+    noticeFailures(executions, running, report, log),
+    linkFailures((line, terminal) => diagnose(() => ofLine(line, terminal, executions), report)),
+  );
+}
+
+function startWithPython(context: vscode.ExtensionContext, running: Server): void {
+  const isPython = ({ languageId }: vscode.TextDocument) => languageId === "python";
+  if (vscode.workspace.textDocuments.some(isPython)) void running.start();
+  context.subscriptions.push(
+    vscode.workspace.onDidOpenTextDocument((document) => void (isPython(document) && running.start())),
+  );
 }
 
 export function deactivate(): Promise<void> | undefined {

@@ -20,12 +20,20 @@ interface Run {
 
 const MOST_DEATHS = 4;
 const WITHIN_MINUTES = 3;
+const NOT_RUNNING = "Remat's server is not running.";
+
+/** There is no server to ask; the message says why. */
+export class NotRunning extends Error {}
 
 export class Server {
   private run: Run | undefined;
   private found: Launch | NoLaunch | undefined;
   private deaths: number[] = [];
   private last: Promise<void> = Promise.resolve();
+  private first: Promise<void> | undefined;
+  private begun: () => void = () => undefined;
+  /** Why no server runs, in a sentence. */
+  private why = NOT_RUNNING;
 
   constructor(
     private readonly root: string,
@@ -33,8 +41,29 @@ export class Server {
     private readonly status: Status,
   ) {}
 
+  /** Whether anything needed the server yet: before that nothing starts it anew. */
+  get wanted(): boolean {
+    return this.first !== undefined;
+  }
+
+  /** Settles after the first start, however it went. */
+  readonly hasBegun = new Promise<void>((resolve) => {
+    this.begun = resolve;
+  });
+
+  /** Starts it, if nothing has yet. */
   start(): Promise<void> {
-    return this.inTurn(() => this.begin());
+    this.first ??= this.inTurn(() => this.begin()).then(this.begun);
+    return this.first;
+  }
+
+  /** What it answers; it is started first if need be. Rejects with a sentence where there is no server to ask. */
+  async request<P, R>(method: string, params: P, token: vscode.CancellationToken): Promise<R> {
+    await this.start();
+    await this.last; // a restart may be under way
+    const client = this.run?.client;
+    if (!client?.isRunning()) throw new NotRunning(this.why);
+    return client.sendRequest<R>(method, params, token);
   }
 
   stop(): Promise<void> {
@@ -42,19 +71,22 @@ export class Server {
   }
 
   restart(why: string): Promise<void> {
-    return this.inTurn(async () => {
+    const last = this.inTurn(async () => {
       this.log.info(`restarts: ${why}`);
       this.deaths = [];
       await this.discard();
       await this.begin();
     });
+    this.first = last.then(this.begun);
+    return last;
   }
 
   /** Restarts only where the choice of interpreters really came out differently. */
   async reconsider(): Promise<void> {
-    const before = this.found && fingerprint(this.found);
+    if (!this.found) return;
+    const before = fingerprint(this.found);
     const now = fingerprint(await findLaunch(this.root, this.log));
-    if (this.found && before !== now) await this.restart("another interpreter is chosen");
+    if (before !== now) await this.restart("another interpreter is chosen");
   }
 
   async settingsChanged(): Promise<void> {
@@ -79,7 +111,10 @@ export class Server {
   }
 
   private async begin(): Promise<void> {
-    if (!readSettings().enable) return this.status.show({ kind: "off" });
+    if (!readSettings().enable) {
+      this.why = "Remat is turned off by the setting remat.enable.";
+      return this.status.show({ kind: "off" });
+    }
     this.status.show({ kind: "starting" });
     const launch = await findLaunch(this.root, this.log);
     this.found = launch;
@@ -103,6 +138,7 @@ export class Server {
     run.client = createClient(start, launch.choice, this.log);
     try {
       await run.client.start();
+      this.why = NOT_RUNNING;
       this.status.show({ kind: "running", detail: launch.description });
     } catch (error) {
       this.log.error(`the server did not answer: ${String(error)}`);
@@ -137,6 +173,7 @@ export class Server {
   }
 
   private fail(detail: string): void {
+    this.why = detail;
     this.status.show({ kind: "failed", detail });
     void notify(this.log, "error", detail);
   }

@@ -14,6 +14,7 @@ export interface Settings {
   readonly args: readonly string[];
   readonly logLevel: string;
   readonly showNotifications: Loudness;
+  readonly diagnoseFailedCommands: boolean;
 }
 
 /** Settings that decide which process runs: a change of one starts the server anew. */
@@ -29,6 +30,7 @@ export function readSettings(folder?: vscode.WorkspaceFolder): Settings {
     args: values.get<string[]>("args", []),
     logLevel: values.get<string>("logLevel", "info"),
     showNotifications: values.get<Loudness>("showNotifications", "onWarning"),
+    diagnoseFailedCommands: values.get<boolean>("diagnoseFailedCommands", true),
   };
 }
 

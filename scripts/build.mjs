@@ -1,4 +1,4 @@
-/** `npm run build`: the extension's TypeScript as one file, dist/extension.js. */
+/** `npm run build`: the extension's TypeScript as one file, dist/extension.js, and its report's page beside it. */
 
 import { orExit } from "./setup/exit.mjs";
 import { prepareNodeModules } from "./setup/node_modules.mjs";
@@ -7,17 +7,23 @@ import { isMain, ROOT } from "./setup/paths.mjs";
 export async function build() {
   await prepareNodeModules();
   const { build: bundle } = await import("esbuild");
+  const common = { absWorkingDir: ROOT, bundle: true, minify: true, legalComments: "none" };
   await bundle({
-    absWorkingDir: ROOT,
+    ...common,
     entryPoints: ["extension/extension.ts"],
     outfile: "dist/extension.js",
-    bundle: true,
     platform: "node",
     format: "cjs",
     target: "node20",
     external: ["vscode"],
-    minify: true,
-    legalComments: "none",
+  });
+  await bundle({
+    ...common,
+    entryPoints: { report: "extension/report/page/page.ts", "report-style": "extension/report/page/page.css" },
+    outdir: "dist",
+    platform: "browser",
+    format: "iife",
+    target: "chrome120",
   });
 }
 

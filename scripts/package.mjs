@@ -18,6 +18,8 @@ const COPIED = [
   "README.md",
   "CHANGELOG.md",
   "dist/extension.js",
+  "dist/report.js",
+  "dist/report-style.css",
   "extension/launch.py",
   "extension/walkthrough",
 ];

@@ -26,7 +26,11 @@ function stages() {
       "ci",
     ]),
     ...[".", "extension/report/page"].map((part) =>
-      check(`types of the TypeScript code in ${part}`, process.execPath, [nodeTool("typescript", "bin", "tsc"), "-p", part]),
+      check(`types of the TypeScript code in ${part}`, process.execPath, [
+        nodeTool("typescript", "bin", "tsc"),
+        "-p",
+        part,
+      ]),
     ),
     pytest("units, rules and generated documents", [
       "tests",

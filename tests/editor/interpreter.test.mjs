@@ -44,7 +44,7 @@ const PYTHON_EXTENSION = {
     name: "python",
     publisher: "ms-python",
     version: "0.0.1",
-    engines: { vscode: "^1.91.0" },
+    engines: { vscode: "^1.93.0" },
     main: "./main.js",
     activationEvents: ["onLanguage:python"],
   }),

@@ -1,0 +1,67 @@
+/** What the buttons of the report do. They act on the report as the server gave it, never on what the page says. */
+
+import * as vscode from "vscode";
+import type { DiagnoseParams } from "../protocol";
+import type { Executions } from "../terminal/executions";
+import type { FromPage, Next } from "./messages";
+import { openLine } from "./open";
+import { applyRepair, saveRepaired } from "./repair";
+import type { Shown } from "./report";
+import { runInTerminal } from "./run";
+
+export type Say = (about: string, words: string, next?: Next) => void;
+
+/** Does it; what is returned is to be diagnosed next. */
+export async function act(
+  message: FromPage,
+  { log, diagnosis }: Shown,
+  panel: vscode.WebviewPanel,
+  executions: Executions,
+  say: Say,
+): Promise<DiagnoseParams | undefined> {
+  switch (message.kind) {
+    case "openPlace":
+      return void (await openLine(panel, diagnosis.place?.uri, diagnosis.place?.line));
+    case "openLogLink": {
+      const line = diagnosis.log.find(({ number }) => number === message.line);
+      const link = line?.links[message.link];
+      return void (await openLine(panel, link?.uri, link?.line));
+    }
+    case "openRepair": {
+      const repair = diagnosis.repairs[message.repair];
+      return void (await openLine(panel, repair?.uri, repair && repair.line + 1));
+    }
+    case "applyRepair": {
+      const repair = diagnosis.repairs[message.repair];
+      return void (repair && (await applyRepair(repair, panel, (...said) => say(`repair-${message.repair}`, ...said))));
+    }
+    case "saveRepair": {
+      const repair = diagnosis.repairs[message.repair];
+      return void (repair && (await saveRepaired(repair, (...said) => say(`repair-${message.repair}`, ...said))));
+    }
+    case "runVerify":
+      return void (await runInTerminal(diagnosis, log.cwd ?? null, executions, (words) => say("verify", words)));
+    case "copyVerify":
+      return void (await copy(diagnosis.verify, () => say("verify", "Copied.")));
+    case "copyHow":
+      return void (await copy(diagnosis.missing[message.missing]?.how, () =>
+        say(`missing-${message.missing}`, "Copied."),
+      ));
+    case "copyMarkdown":
+      return void (await copy(diagnosis.markdown, () => say("report", "Copied, with secrets and user names masked.")));
+    case "permit": {
+      const file = diagnosis.evidence[message.evidence];
+      return file && { ...log, permitted: [...(log.permitted ?? []), file.path] };
+    }
+    case "openDocs":
+      return void (diagnosis.docs && (await vscode.env.openExternal(vscode.Uri.parse(diagnosis.docs, true))));
+    default:
+      return undefined;
+  }
+}
+
+async function copy(text: string | null | undefined, copied: () => void): Promise<void> {
+  if (!text) return;
+  await vscode.env.clipboard.writeText(text);
+  copied();
+}

@@ -1,0 +1,28 @@
+/** What the report's page and the extension tell each other. The page names things by their place in the report. */
+
+import type { Diagnosis } from "../protocol";
+
+export type ToPage =
+  | { readonly kind: "busy"; readonly name: string }
+  | { readonly kind: "failed"; readonly name: string; readonly why: string }
+  | { readonly kind: "report"; readonly diagnosis: Diagnosis; readonly mayRun: boolean }
+  | { readonly kind: "said"; readonly about: string; readonly words: string; readonly next?: Next };
+
+/** What the button of `about` does from now on: it saves, or there is none any more. */
+export type Next = "save" | "none";
+
+export type FromPage =
+  | { readonly kind: "ready" }
+  | { readonly kind: "openPlace" }
+  | { readonly kind: "openLogLink"; readonly line: number; readonly link: number }
+  | { readonly kind: "openRepair"; readonly repair: number }
+  | { readonly kind: "applyRepair"; readonly repair: number }
+  | { readonly kind: "saveRepair"; readonly repair: number }
+  | { readonly kind: "runVerify" }
+  | { readonly kind: "copyVerify" }
+  | { readonly kind: "copyHow"; readonly missing: number }
+  | { readonly kind: "copyMarkdown" }
+  | { readonly kind: "permit"; readonly evidence: number }
+  | { readonly kind: "openDocs" }
+  | { readonly kind: "restart" }
+  | { readonly kind: "showLogs" };

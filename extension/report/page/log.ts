@@ -1,0 +1,75 @@
+/** The log's lines: those that prove something are marked, those left out are counted. */
+
+import type { Diagnosis, LogLine } from "../../protocol";
+import { button, type Child, element } from "./elements";
+import { type Send, section } from "./sections";
+
+const LONGEST_LINE = 2_000;
+
+export function logSection({ log, lineCount }: Diagnosis, send: Send): Child {
+  if (log.length === 0) return null;
+  const rows: Child[] = [];
+  let next = 1;
+  for (const line of log) {
+    if (line.number > next) rows.push(gap(line.number - next));
+    rows.push(row(line, send));
+    next = line.number + 1;
+  }
+  if (lineCount >= next) rows.push(gap(lineCount - next + 1));
+  const proving = log.filter(({ proves }) => proves).length;
+  const legend = `${count(lineCount, "line")} in all. ${proving === 0 ? "No line proves anything" : `▶ marks the ${count(proving, "line")} that this report rests on`}.`;
+  return section(
+    "log",
+    "The log",
+    element("p", { class: "note" }, legend),
+    element("ol", { class: "log", tabindex: "0", "aria-label": "Lines of the log" }, ...rows),
+  );
+}
+
+function row(line: LogLine, send: Send): HTMLElement {
+  return element(
+    "li",
+    { id: `line-${line.number}`, class: line.proves ? "proves" : "", tabindex: "-1" },
+    element("span", { class: "number" }, String(line.number)),
+    element("span", { class: "mark", "aria-label": line.proves ? "proof" : undefined }, line.proves ? "▶" : ""),
+    element("code", {}, ...pieces(line, send)),
+  );
+}
+
+/** The text with its links as buttons. */
+function pieces({ number, text, links }: LogLine, send: Send): Child[] {
+  const made: Child[] = [];
+  let from = 0;
+  for (const [index, { start, end, line }] of links.entries()) {
+    if (start < from || end > text.length) continue;
+    made.push(
+      text.slice(from, start),
+      button(text.slice(start, end), () => send({ kind: "openLogLink", line: number, link: index }), {
+        class: "link",
+        title: `Open at line ${line}`,
+      }),
+    );
+    from = end;
+  }
+  const rest = text.slice(from);
+  made.push(rest.slice(0, LONGEST_LINE));
+  if (rest.length > LONGEST_LINE) {
+    made.push(element("span", { class: "note" }, ` … ${count(rest.length - LONGEST_LINE, "more character")}`));
+  }
+  return made;
+}
+
+function gap(lines: number): HTMLElement {
+  return element("li", { class: "gap" }, `${count(lines, "line")} not shown`);
+}
+
+function count(number: number, what: string): string {
+  return `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+}
+
+export function showLine(line: number): void {
+  const row = document.getElementById(`line-${line}`);
+  if (!row) return;
+  row.scrollIntoView({ block: "center" });
+  row.focus({ preventScroll: true });
+}

@@ -1,0 +1,67 @@
+/** The script of the report's page: shows what the extension sends, sends which button was pressed. */
+
+import type { Next, ToPage } from "../messages";
+import { button, type Child, element } from "./elements";
+import { report, type Send, section } from "./sections";
+
+declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
+
+const editor = acquireVsCodeApi();
+const send: Send = (message) => editor.postMessage(message);
+
+window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
+  switch (data.kind) {
+    case "busy":
+      return show(element("p", { class: "busy", role: "status" }, "Reading ", element("code", {}, data.name), " …"));
+    case "failed":
+      return show(...failed(data.name, data.why));
+    case "report":
+      return show(...report(data.diagnosis, data.mayRun, send));
+    case "said":
+      return answer(data.about, data.words, data.next);
+  }
+});
+
+function show(...children: Child[]): void {
+  const page = element("main", { id: "report" }, ...children);
+  document.getElementById("report")?.replaceWith(page);
+  window.scrollTo(0, 0);
+}
+
+function failed(name: string, why: string): Child[] {
+  return [
+    element("h1", {}, "No diagnosis"),
+    section(
+      "why",
+      "Why",
+      element("p", { role: "alert" }, why),
+      element("p", {}, "The log is ", element("code", {}, name), ". It is asked about again once the server runs."),
+      element(
+        "p",
+        { class: "buttons" },
+        button("Restart server", () => send({ kind: "restart" })),
+        button("Show logs", () => send({ kind: "showLogs" }), { class: "secondary" }),
+      ),
+    ),
+  ];
+}
+
+function answer(about: string, words: string, next: Next | undefined): void {
+  const place = document.querySelector(`[data-about="${CSS.escape(about)}"]`);
+  if (place) place.textContent = words;
+  const pressed = document.querySelector<HTMLButtonElement>(
+    `[data-repair="${CSS.escape(about.replace("repair-", ""))}"]`,
+  );
+  if (!pressed || !next) return;
+  if (next === "none") {
+    pressed.remove();
+    return;
+  }
+  const saving = button("Save file", () => send({ kind: "saveRepair", repair: Number(pressed.dataset.repair) }), {
+    "data-repair": pressed.dataset.repair,
+  });
+  pressed.replaceWith(saving);
+  saving.focus();
+}
+
+send({ kind: "ready" });

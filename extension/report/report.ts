@@ -1,0 +1,117 @@
+/** The report beside the editor: one panel, that shows one diagnosis at a time. */
+
+import * as vscode from "vscode";
+import { ask } from "../diagnose/ask";
+import type { DiagnoseParams, Diagnosis } from "../protocol";
+import { NotRunning, type Server } from "../server";
+import type { Executions } from "../terminal/executions";
+import { act } from "./act";
+import type { FromPage, ToPage } from "./messages";
+import { pageFor } from "./page_text";
+
+const VIEW = "remat.report";
+
+/** What is on the page: the log it came from is kept to be asked about again. */
+export interface Shown {
+  readonly log: DiagnoseParams;
+  readonly diagnosis: Diagnosis;
+}
+
+export class Report implements vscode.Disposable {
+  private panel: vscode.WebviewPanel | undefined;
+  /** The last message that says what the page shows: a page that was hidden starts anew. */
+  private last: ToPage | undefined;
+  private shown: Shown | undefined;
+  private asked: DiagnoseParams | undefined;
+  private asking: vscode.CancellationTokenSource | undefined;
+  private readonly trusting: vscode.Disposable;
+
+  constructor(
+    private readonly root: vscode.Uri,
+    private readonly server: Server,
+    private readonly executions: Executions,
+  ) {
+    this.trusting = vscode.workspace.onDidGrantWorkspaceTrust(() => this.showAgain());
+  }
+
+  /** Asks the server and shows what it says, or why it says nothing. A later question takes the place of this one. */
+  async diagnose(log: DiagnoseParams): Promise<void> {
+    this.asking?.cancel();
+    const asking = new vscode.CancellationTokenSource();
+    this.asking = asking;
+    this.asked = log;
+    this.shown = undefined;
+    await this.open();
+    this.tell({ kind: "busy", name: log.name });
+    try {
+      const diagnosis = await ask(this.server, log, asking.token);
+      if (!asking.token.isCancellationRequested) await this.show(log, diagnosis);
+    } catch (error) {
+      if (!asking.token.isCancellationRequested) this.tell({ kind: "failed", name: log.name, why: inWords(error) });
+    }
+  }
+
+  async show(log: DiagnoseParams, diagnosis: Diagnosis): Promise<void> {
+    this.shown = { log, diagnosis };
+    await this.open();
+    this.showAgain();
+  }
+
+  private showAgain(): void {
+    if (!this.shown) return;
+    this.tell({ kind: "report", diagnosis: this.shown.diagnosis, mayRun: vscode.workspace.isTrusted });
+  }
+
+  dispose(): void {
+    this.trusting.dispose();
+    this.panel?.dispose();
+  }
+
+  /** Beside the editor, or where the user has moved it. */
+  private async open(): Promise<void> {
+    if (this.panel) return this.panel.reveal();
+    const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
+    const panel = vscode.window.createWebviewPanel(VIEW, "Diagnosis", column, {
+      enableScripts: true,
+      enableFindWidget: true,
+      localResourceRoots: [],
+    });
+    this.panel = panel;
+    panel.webview.onDidReceiveMessage((message: FromPage) => void this.answer(message));
+    panel.onDidDispose(() => this.closed());
+    panel.webview.html = await pageFor(this.root);
+  }
+
+  private closed(): void {
+    this.asking?.cancel();
+    this.panel = undefined;
+    this.shown = undefined;
+    this.last = undefined;
+  }
+
+  private tell(message: ToPage): void {
+    if (message.kind !== "said") this.last = message;
+    void this.panel?.webview.postMessage(message);
+  }
+
+  private async answer(message: FromPage): Promise<void> {
+    if (message.kind === "ready") {
+      if (this.last) this.tell(this.last);
+    } else if (message.kind === "restart") {
+      await vscode.commands.executeCommand("remat.restart");
+      if (this.asked) await this.diagnose(this.asked);
+    } else if (message.kind === "showLogs") {
+      await vscode.commands.executeCommand("remat.showLogs");
+    } else if (this.shown && this.panel) {
+      const again = await act(message, this.shown, this.panel, this.executions, (about, words, next) =>
+        this.tell({ kind: "said", about, words, ...(next ? { next } : {}) }),
+      );
+      if (again) await this.diagnose(again);
+    }
+  }
+}
+
+function inWords(error: unknown): string {
+  if (error instanceof NotRunning) return error.message;
+  return `Remat's server did not answer: ${error instanceof Error ? error.message : String(error)}`;
+}
