@@ -1,6 +1,11 @@
 /** What Remat adds to LSP. Written by scripts/write_protocol.py from server/remat/protocol.py. */
 
+import type { Environment, Failure, Variant, VariantResult } from "./probe/messages";
+
 export const DIAGNOSE = "remat/diagnose";
+export const PROBE = "remat/probe";
+export const PROBE_PROGRESS = "remat/probeProgress";
+export const PROBE_TARGETS = "remat/probeTargets";
 
 /**
  * A log to diagnose: `text`, else `paths`, the files and folders of one run.
@@ -103,4 +108,59 @@ export interface Diagnosis {
   readonly lineCount: number;
   readonly evidence: readonly EvidenceFile[];
   readonly markdown: string;
+}
+
+/** Which models does the document at `uri` hold? */
+export interface ProbeTargetsParams {
+  readonly uri: string;
+}
+
+/** A model in a document, on lines from 0. `target` is what `remat probe` takes. */
+export interface ProbeTarget {
+  readonly title: string;
+  readonly target: string;
+  readonly line: number;
+  readonly lastLine: number;
+}
+
+/**
+ * Estimate or measure each of `variants`. A cancelled request ends the worker.
+ *
+ * `token` names it in its progress. `mode`: estimate, measure or auto. `folder`: where relative paths start.
+ */
+export interface ProbeParams {
+  readonly token: string;
+  readonly target: string;
+  readonly folder: string;
+  readonly variants: readonly Variant[];
+  readonly device?: string;
+  readonly gpu?: string | null;
+  readonly mode?: string;
+}
+
+/** What the probe that `token` names is doing now; `done` of `of` variants are finished. */
+export interface ProbeProgress {
+  readonly token: string;
+  readonly stage: string;
+  readonly variant: string | null;
+  readonly done: number;
+  readonly of: number;
+}
+
+/** A graphics card. `verdicts`: for each variant, in order: fits, does not fit, or too close to call. */
+export interface ProbeCard {
+  readonly name: string;
+  readonly usableBytes: number;
+  readonly verdicts: readonly string[];
+}
+
+/** What became of a probe. `command`: what was run, in words. `environment`: None where the worker did not start. */
+export interface ProbeAnswer {
+  readonly target: string;
+  readonly command: string;
+  readonly environment: Environment | null;
+  readonly seconds: number;
+  readonly variants: readonly VariantResult[];
+  readonly failures: readonly Failure[];
+  readonly cards: readonly ProbeCard[];
 }

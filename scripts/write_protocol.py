@@ -1,4 +1,4 @@
-"""Writes extension/protocol.ts from remat.protocol, so that both ends of a request agree."""
+"""Writes what client and server say to each other in TypeScript, from the Python side, so that both ends agree."""
 
 from __future__ import annotations
 
@@ -6,51 +6,81 @@ import dataclasses
 import inspect
 import re
 import sys
+import typing
 from pathlib import Path
+from types import ModuleType, UnionType
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "server"))
 
 from remat import protocol  # noqa: E402  (found by the line above)
+from remat.lsp.requests import camel  # noqa: E402
+from remat.probe import messages  # noqa: E402
 
-TARGET = ROOT / "extension" / "protocol.ts"
-_BASIC = {"str": "string", "int": "number", "float": "number", "bool": "boolean", "None": "null"}
+FILES = {
+    ROOT / "extension" / "protocol.ts": (protocol, "What Remat adds to LSP."),
+    ROOT / "extension" / "probe" / "messages.ts": (messages, "What a probe is told and tells."),
+}
+_BASIC = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+_WIDEST = 120
 
 
-def typescript() -> str:
-    """The whole file."""
-    rows = ["/** What Remat adds to LSP. Written by scripts/write_protocol.py from server/remat/protocol.py. */"]
-    for name, value in vars(protocol).items():
-        if isinstance(value, str) and name.isupper():
-            rows += ["", f'export const {name} = "{value}";']
-        elif inspect.isclass(value) and dataclasses.is_dataclass(value):
-            rows += ["", *_interface(value)]
+def typescript(module: ModuleType, about: str) -> str:
+    """One file: the constants and the values of `module`."""
+    origin = f"Written by scripts/write_protocol.py from server/{module.__name__.replace('.', '/')}.py."
+    rows = [f"/** {about} {origin} */"]
+    own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
+    shapes = [value for value in own if dataclasses.is_dataclass(value)]
+    foreign = sorted({name for shape in shapes for name in _names(shape) if name not in {s.__name__ for s in shapes}})
+    if foreign:
+        rows += ["", f'import type {{ {", ".join(foreign)} }} from "./probe/messages";']
+    constants = [(name, value) for name, value in vars(module).items() if name.isupper() and isinstance(value, str)]
+    rows += ["", *(f'export const {name} = "{value}";' for name, value in constants)] if constants else []
+    for shape in shapes:
+        rows += ["", *_interface(shape)]
     return "\n".join(rows) + "\n"
 
 
 def _interface(shape: type) -> list[str]:
-    text = " ".join(inspect.getdoc(shape).split())  # type: ignore[union-attr]  # each has one
-    rows = [f"/** {text} */", f"export interface {shape.__name__} {{"]
-    if len(rows[0]) > 120:  # as biome would leave it
-        rows[0] = "\n".join(
-            ["/**", *(f" * {line}" if line else " *" for line in inspect.getdoc(shape).splitlines()), " */"]
-        )  # type: ignore[union-attr]
-    for field in dataclasses.fields(shape):
+    hints = typing.get_type_hints(shape)
+    rows = [*_comment(shape), f"export interface {shape.__name__} {{"]
+    for field in dataclasses.fields(shape):  # type: ignore[arg-type]  # it is a dataclass
         optional = "?" if field.default is not dataclasses.MISSING else ""
-        rows.append(f"  readonly {camel(field.name)}{optional}: {_type(str(field.type))};")
+        rows.append(f"  readonly {camel(field.name)}{optional}: {_type(hints[field.name])};")
     return [*rows, "}"]
 
 
-def camel(name: str) -> str:
-    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+def _comment(shape: type) -> list[str]:
+    text = inspect.getdoc(shape) or ""
+    if text.startswith(f"{shape.__name__}("):  # what dataclasses write where nobody did
+        return []
+    short = f"/** {' '.join(text.split())} */"
+    if len(short) <= _WIDEST:
+        return [short]
+    return ["/**", *(f" * {line}".rstrip() for line in text.splitlines()), " */"]
 
 
-def _type(annotation: str) -> str:
-    many = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", annotation)
-    if many is not None:
-        return f"readonly {_BASIC.get(many[1], many[1])}[]"
-    return " | ".join(_BASIC.get(part, part) for part in annotation.split(" | "))
+def _names(shape: type) -> set[str]:
+    return {
+        name for hint in typing.get_type_hints(shape).values() for name in re.findall(r"\b[A-Z]\w+", _type(hint))
+    } - {"Readonly", "Record"}
+
+
+def _type(hint: object) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return " | ".join(f'"{value}"' for value in arguments)
+    if origin in {typing.Union, UnionType}:
+        return " | ".join(map(_type, arguments))
+    if origin is tuple:
+        inner = _type(arguments[0])
+        return f"readonly ({inner})[]" if " " in inner else f"readonly {inner}[]"
+    if origin is dict:
+        return f"Readonly<Record<string, {_type(arguments[1])}>>"
+    return _BASIC.get(hint) or hint.__name__  # type: ignore[call-overload,no-any-return,attr-defined]  # a class of ours
 
 
 if __name__ == "__main__":
-    TARGET.write_text(typescript(), encoding="utf-8")
+    for path, (source, about) in FILES.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(typescript(source, about), encoding="utf-8")

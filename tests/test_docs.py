@@ -61,5 +61,7 @@ def test_the_extension_and_the_package_have_the_same_version() -> None:
 
 
 def test_both_ends_of_a_request_agree() -> None:
-    written = runpy.run_path(str(ROOT / "scripts" / "write_protocol.py"))["typescript"]()
-    assert (ROOT / "extension" / "protocol.ts").read_text(encoding="utf-8") == written, "run scripts/write_protocol.py"
+    script = runpy.run_path(str(ROOT / "scripts" / "write_protocol.py"))
+    for path, (module, about) in script["FILES"].items():
+        written = script["typescript"](module, about)
+        assert path.read_text(encoding="utf-8") == written, "run scripts/write_protocol.py"

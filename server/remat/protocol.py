@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remat.probe.messages import Environment, Failure, Variant, VariantResult  # noqa: TC001 - read by write_protocol
+
 DIAGNOSE = "remat/diagnose"
+PROBE = "remat/probe"
+PROBE_PROGRESS = "remat/probeProgress"
+PROBE_TARGETS = "remat/probeTargets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +133,70 @@ class Diagnosis:
     line_count: int
     evidence: tuple[EvidenceFile, ...]
     markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTargetsParams:
+    """Which models does the document at `uri` hold?"""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """A model in a document, on lines from 0. `target` is what `remat probe` takes."""
+
+    title: str
+    target: str
+    line: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeParams:
+    """
+    Estimate or measure each of `variants`. A cancelled request ends the worker.
+
+    `token` names it in its progress. `mode`: estimate, measure or auto. `folder`: where relative paths start.
+    """
+
+    token: str
+    target: str
+    folder: str
+    variants: tuple[Variant, ...]
+    device: str = "cuda"
+    gpu: str | None = None
+    mode: str = "estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeProgress:
+    """What the probe that `token` names is doing now; `done` of `of` variants are finished."""
+
+    token: str
+    stage: str
+    variant: str | None
+    done: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCard:
+    """A graphics card. `verdicts`: for each variant, in order: fits, does not fit, or too close to call."""
+
+    name: str
+    usable_bytes: int
+    verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What became of a probe. `command`: what was run, in words. `environment`: None where the worker did not start."""
+
+    target: str
+    command: str
+    environment: Environment | None
+    seconds: float
+    variants: tuple[VariantResult, ...]
+    failures: tuple[Failure, ...]
+    cards: tuple[ProbeCard, ...]

@@ -29,13 +29,13 @@ def diagnose_params(given: object) -> DiagnoseParams:
 def as_json(value: object) -> object:
     """Dataclasses as objects with camelCase names, tuples as arrays."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_camel(field.name): as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {camel(field.name): as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple | list):
         return [as_json(one) for one in value]
     return value
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
     return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
