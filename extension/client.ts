@@ -57,6 +57,7 @@ function initializationOptions(choice: Choice): object {
     interpreter: more.length === 0 ? (first ?? null) : null,
     interpreters: Object.fromEntries(choice.interpreters),
     settings: forServer(readSettings()),
+    probe: true,
   };
 }
 

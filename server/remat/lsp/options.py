@@ -12,11 +12,16 @@ from remat.lsp.log import LEVELS
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`interpreter`: the Python that the user's code runs on; `interpreters` has those of single folders, by path."""
+    """
+    `interpreter`: the Python that the user's code runs on; `interpreters` has those of single folders, by path.
+
+    `probe`: the client has a command that probes, so that lenses can offer it.
+    """
 
     interpreter: str | None = None
     interpreters: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
+    probe: bool = False
 
     def interpreter_for(self, path: str) -> str | None:
         """That of the innermost folder around `path`."""
@@ -52,6 +57,8 @@ def _with(options: Options, key: str, value: object) -> Options:
         return replace(options, interpreter=value or None)
     if key == "interpreters":
         return replace(options, interpreters=_by_folder(value))
+    if key == "probe":
+        return replace(options, probe=value is True)
     if key == "logLevel":
         if value not in LEVELS:
             raise TypeError(f"expected one of {', '.join(LEVELS)}, got {value!r}")

@@ -6,24 +6,36 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, cast
 
-from remat.protocol import DIAGNOSE, DiagnoseParams
+from remat.protocol import DIAGNOSE, PROBE, PROBE_TARGETS, DiagnoseParams, ProbeTargetsParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS = frozenset({DIAGNOSE})
+OURS = frozenset({DIAGNOSE, PROBE, PROBE_TARGETS})
 
 
 def diagnose_params(given: object) -> DiagnoseParams:
     """What an editor asks to have diagnosed. Raises ValueError, saying what was expected."""
-    if not isinstance(given, dict):
-        raise ValueError(f"{DIAGNOSE}: expected an object with text or paths, got {type(given).__name__}")
-    asked = cast("Mapping[str, object]", given)
+    asked = _object(given, DIAGNOSE)
     text, paths = _optional(asked, "text"), _strings(asked, "paths")
     if text is None and not paths:
         raise ValueError(f"{DIAGNOSE}: expected a text or at least one path, got neither")
     name = _optional(asked, "name") or "log"
     return DiagnoseParams(name, text, paths, _optional(asked, "cwd"), _strings(asked, "permitted"))
+
+
+def probe_targets_params(given: object) -> ProbeTargetsParams:
+    """The document whose models are wanted. Raises ValueError, saying what was expected."""
+    uri = _optional(_object(given, PROBE_TARGETS), "uri")
+    if uri is None:
+        raise ValueError(f"{PROBE_TARGETS}: expected a uri, got none")
+    return ProbeTargetsParams(uri)
+
+
+def _object(given: object, method: str) -> Mapping[str, object]:
+    if not isinstance(given, dict):
+        raise ValueError(f"{method}: expected an object, got {type(given).__name__}")
+    return cast("Mapping[str, object]", given)
 
 
 def as_json(value: object) -> object:
@@ -42,12 +54,12 @@ def camel(name: str) -> str:
 def _optional(given: Mapping[str, object], key: str) -> str | None:
     value = given.get(key)
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{DIAGNOSE}: expected {key} to be a string, got {type(value).__name__}")
+        raise ValueError(f"expected {key} to be a string, got {type(value).__name__}")
     return value
 
 
 def _strings(given: Mapping[str, object], key: str) -> tuple[str, ...]:
     values = given.get(key) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{DIAGNOSE}: expected {key} to be an array of strings")
+        raise ValueError(f"expected {key} to be an array of strings")
     return tuple(values)

@@ -10,29 +10,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.uris import from_fs_path, to_fs_path
 
 from remat import __version__
 from remat.lsp.actions import KINDS, Editor, code_actions
 from remat.lsp.analyst import Analyst
-from remat.lsp.answers import Answers
 from remat.lsp.client import Client
 from remat.lsp.documents import Documents
+from remat.lsp.extensions import Extensions
 from remat.lsp.hover import hover
 from remat.lsp.options import Options, read_options
 from remat.lsp.protocol import Server
 from remat.lsp.publish import Publisher, Report, report
-from remat.lsp.requests import as_json, diagnose_params
 from remat.lsp.session import Session
-from remat.protocol import DIAGNOSE
+from remat.protocol import DIAGNOSE, PROBE_TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from remat.lsp.contexts import Problems
 
-WATCHED = ("**/pyproject.toml", "**/*.{json,yaml,yml}", "**/*.py")
+WATCHED = ("**/pyproject.toml", "**/{.gitignore,.ignore}", "**/*.{json,yaml,yml}", "**/*.py")
 _PATIENCE = 1.0  # seconds that an analysis may take to end when the server does
 
 
@@ -48,7 +46,7 @@ class Conversation:
         self.documents: Documents
         self.publisher: Publisher
         self.analyst = Analyst(self._say, self._tell)
-        self.answers = Answers()
+        self.extensions = Extensions(lambda: self.documents, self.analyst)
 
     def initialize(self, params: types.InitializeParams) -> None:
         server, old = self.server, self.server.workspace
@@ -66,6 +64,8 @@ class Conversation:
                 inter_file_dependencies=False, workspace_diagnostics=False, identifier="remat"
             )
             server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, how)(partial(self.pull))
+        if self.options.probe:
+            server.feature(types.TEXT_DOCUMENT_CODE_LENS)(partial(self.extensions.lenses))
 
     def initialized(self, _: types.InitializedParams) -> None:
         how = "asks for findings" if self.client.pulls else "is sent findings"
@@ -124,25 +124,12 @@ class Conversation:
             return None
         return hover(document, result.findings, params.position, self.client.markup)
 
-    async def diagnosed(self, given: object) -> object:
-        """Diagnose a log; what stands in the way is said to the user in so many words."""
-        try:
-            params = diagnose_params(given)
-            texts = {document.path: document.source for document in self.documents.opened()}
-            encoding = self.documents.position_encoding or types.PositionEncodingKind.Utf16
-            return as_json(await self.answers.diagnosis(params, self.analyst, texts, encoding))
-        except ValueError as error:
-            raise JsonRpcInvalidParams(str(error)) from error
-        except OSError as error:
-            said = f"{error.filename or 'the log'} cannot be read: {error.strerror or error}"
-            raise JsonRpcException(said, code=types.LSPErrorCodes.RequestFailed) from error
-
     def exited(self, _: None) -> None:
         self.left = True
 
     def end(self, patience: float) -> bool:
         """End the analysis; False where one goes on regardless."""
-        self.answers.end()
+        self.extensions.end()
         return self.session.end(patience) if hasattr(self, "session") else True
 
     def _read_options(self, given: object) -> None:
@@ -189,7 +176,8 @@ def build() -> tuple[Server, Conversation]:
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, talk.configured),
         (types.TEXT_DOCUMENT_HOVER, talk.hovered),
         (types.EXIT, talk.exited),
-        (DIAGNOSE, talk.diagnosed),
+        (DIAGNOSE, talk.extensions.diagnosed),
+        (PROBE_TARGETS, talk.extensions.targets),
     ):
         server.feature(method)(partial(handler))  # pygls marks what it is given, which no bound method allows
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=KINDS))(

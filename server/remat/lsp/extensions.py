@@ -1,0 +1,68 @@
+"""What Remat adds to LSP: logs are diagnosed, models are found and probed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
+from remat.lsp.answers import Answers
+from remat.lsp.probe_targets import probe_targets
+from remat.lsp.requests import as_json, diagnose_params, probe_targets_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.lsp.analyst import Analyst
+    from remat.lsp.documents import Documents
+    from remat.protocol import ProbeTarget
+
+PROBE_COMMAND = "remat.probe"  # the client's, which takes a ProbeTarget
+
+
+class Extensions:
+    """`documents` gives those of the present session."""
+
+    def __init__(self, documents: Callable[[], Documents], analyst: Analyst) -> None:
+        self._documents, self._analyst = documents, analyst
+        self._answers = Answers()
+
+    async def diagnosed(self, given: object) -> object:
+        """Diagnose a log; what stands in the way is said to the user in so many words."""
+        documents = self._documents()
+        try:
+            params = diagnose_params(given)
+            texts = {document.path: document.source for document in documents.opened()}
+            encoding = documents.position_encoding or types.PositionEncodingKind.Utf16
+            return as_json(await self._answers.diagnosis(params, self._analyst, texts, encoding))
+        except ValueError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        except OSError as error:
+            said = f"{error.filename or 'the log'} cannot be read: {error.strerror or error}"
+            raise JsonRpcException(said, code=types.LSPErrorCodes.RequestFailed) from error
+
+    def targets(self, given: object) -> object:
+        try:
+            params = probe_targets_params(given)
+        except ValueError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        return as_json(self._targets(params.uri))
+
+    def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        return [_lens(target) for target in self._targets(params.text_document.uri)]
+
+    def end(self) -> None:
+        self._answers.end()
+
+    def _targets(self, uri: str) -> list[ProbeTarget]:
+        document = self._documents().find(uri)
+        if document is None or not uri.startswith("file:"):  # the probe reads files
+            return []
+        return probe_targets(document.path, document.lines)
+
+
+def _lens(target: ProbeTarget) -> types.CodeLens:
+    start = types.Position(target.line, 0)
+    command = types.Command("Probe memory", PROBE_COMMAND, arguments=[as_json(target)])
+    return types.CodeLens(types.Range(start, start), command)
