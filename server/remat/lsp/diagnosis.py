@@ -15,6 +15,7 @@ from remat.incident.code_paths import CodePaths, named_places
 from remat.incident.evidence_files import Evidence, evidence, noted
 from remat.incident.excerpt import Shown, excerpt
 from remat.incident.explained import Explained, explained
+from remat.incident.headline import headline
 from remat.incident.masking import masked
 from remat.incident.rank_guards import explained_by_code
 from remat.incident.run_log import RunLog, counted
@@ -32,7 +33,7 @@ from remat.protocol import (
     Repair,
     Statement,
 )
-from remat.render.diagnosis import Diagnosed, as_markdown, safe, verdict
+from remat.render.diagnosis import Diagnosed, as_markdown, safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +104,7 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
     return Diagnosis(
         name=safe(name),
         failed=report.failed,
-        headline=verdict(report),
+        headline=safe(headline(report)),
         cause=_statement(cause) if cause else None,
         docs=failure_url(cause.id) if cause else None,
         rank=report.initiating_rank,
