@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def by_command_line(case: Case) -> Verdict | None:
-    """An argument parser's complaint."""
+    """An argument parser's complaint, or a shell's: nothing ran."""
+    missing = case.first("cannot_open")
+    if missing is not None:
+        what = {"what": f"the script {missing.facts['path']}: Python could not open it"}
+        return verdict("io.file_missing", what, (missing.line,), "the interpreter's own message", left_alone=False)
     for notice in case.notices.get("usage", ()):
         if _REJECTED.search(notice.facts["message"]):
             return verdict(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remat.diagnose.signature import Facts, Noticed
     from remat.diagnose.tracebacks import Failure
 
+_FAILED = {"failed", "entry_code", "deepspeed_exit", "task_ended"}  # what launchers say of a run that failed
 SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
@@ -55,7 +56,7 @@ class Case:
 def gather(run: Run) -> Case:
     notices = {name: tuple(found) for name, found in run.notices.items()}
     printed = [failure for failure in run.failures if not _of_launcher(failure)]
-    if not printed and run.recovered and ("failed" in notices or "entry_code" in notices):
+    if not printed and run.recovered and not _FAILED.isdisjoint(notices):
         printed = _not_recovered_after_all(run, notices)
     named = {failure.rank for failure in printed}
     printed += [failure for failure in run.entry_failures if failure.rank not in named and not _of_launcher(failure)]

@@ -65,8 +65,20 @@ LAUNCHER = (
     _mark("evicted", "Evicted", r"\bEvicted\b|\bPreempt(?:ed|ing|ion)\b"),
     _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
+    _mark("usage", "No such option", r"^[\u2502|] (?P<message>No such option.{1,200}?)\s*[\u2502|]"),
+    _mark("usage", "Missing option", r"^[\u2502|] (?P<message>Missing option.{1,200}?)\s*[\u2502|]"),
+    _mark("usage", "Invalid value for", r"^[\u2502|] (?P<message>Invalid value for.{1,200}?)\s*[\u2502|]"),
+    _mark("cannot_open", "can't open file", r"^\S*python\S*: can't open file '(?P<path>[^']{1,400})'"),
+    _mark("no_command", "command not found", r"(?P<command>[\w.-]{1,80}): command not found"),
+    _mark(
+        "deepspeed_exit",
+        "exits with return code",
+        r"exits with return code = (?P<code>-?\d+)",
+    ),
     _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
     _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$"),
+    _mark("group_ended", "worker group successfully finished"),
+    _mark("ray_died", "A worker died or was killed while executing a task by an unexpected system error"),
     _mark("killed", " 137", r"exit(?:ed)? (?:with )?(?:code )?137\b"),
     _mark("faulted", "egmentation fault", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Segmentation fault(?: \(core dumped\))?"),
     _mark("bus_fault", "Bus error", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Bus error(?: \(core dumped\))?"),
@@ -105,7 +117,7 @@ NCCL = (
         "timeout",
         "Watchdog caught collective operation timeout",
         r"Rank (?P<rank>\d+)\] +Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
-        r"OpType=(?P<op>\w+), NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+), Timeout\(ms\)="
+        r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+),)? Timeout\(ms\)="
         r"(?P<timeout>\d+)\)",
     ),
     _mark(
@@ -113,6 +125,12 @@ NCCL = (
         "detected by watchdog at work",
         r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?at work(?: sequence id)?: (?P<seq>-?\d+)\D{1,40}"
         r"last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: (?P<completed>-?\d+)",
+    ),
+    _mark(
+        "status",
+        "Timeout at NCCL work",
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\] Timeout at NCCL work: (?P<seq>-?\d+), "
+        r"last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
     ),
     _mark(
         "dump",

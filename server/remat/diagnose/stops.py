@@ -25,7 +25,7 @@ def from_outside(case: Case) -> Verdict | None:
             (node.line,),
             "the scheduler names a failed node",
         )
-    stop = next((n for n in case.notices.get("cancelled", ())), None)
+    stop = next((n for n in case.notices.get("cancelled", ()) if "why" in n.facts or not _srun_stopped_it(case)), None)
     death = case.first("death") or case.first("got_signal")
     first = min((n.line for n in (stop, death) if n is not None), default=None)
     if first is None or (failed_at is not None and failed_at < first):
@@ -53,6 +53,12 @@ def from_outside(case: Case) -> Verdict | None:
     return verdict("proc.sigterm_preempt", facts, lines, "the launcher received the signal before any rank failed")
 
 
+def _srun_stopped_it(case: Case) -> bool:
+    """A task that failed by itself: srun ends the step then, and slurmstepd reports that as a cancellation."""
+    failed = any(n.facts["how"] != "Terminated" for n in case.notices.get("task_ended", ()))
+    return failed or bool(case.notices.get("oom_kill"))
+
+
 def by_the_machine(case: Case) -> Verdict | None:
     """The out-of-memory killer's record, or a hardware fault in the kernel log."""
     return _out_of_memory(case) or _hardware(case)
@@ -77,10 +83,12 @@ def _out_of_memory(case: Case) -> Verdict | None:
         rank = int(tasks[0].facts["tasks"])
     elif not ranks and len(killed) == 1 and not any(n.facts.get("pid") for n in records):
         (rank,) = killed
-    shown = (*records, *tasks)[0]
+    shown = next((n for n in records if "pid" in n.facts), (*records, *tasks)[0])
     if records and not ranks and not workers and not killed and not tasks and case.own and not _killed_something(case):
         return None  # a record of another process: the failure has its own text
-    lines = tuple(dict.fromkeys((*(n.line for n in (*records[:2], *tasks[:2])), *(e.line for e in ranks.values()))))
+    lines = tuple(
+        dict.fromkeys((*(n.line for n in (shown, *records[:2], *tasks[:2])), *(e.line for e in ranks.values())))
+    )
     facts = {"record": _record(shown), "rss": _resident(shown)}
     return verdict("mem.host_oom_kill", facts, lines, "the out-of-memory record names the process", rank)
 

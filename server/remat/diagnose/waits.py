@@ -103,7 +103,9 @@ def _other_collective(case: Case) -> Verdict | None:
     """The same sequence number with another operation or size."""
     seq = _sequence(case)
     calls = {
-        rank: (n.facts["op"], n.facts["numel_in"]) for rank, n in _timeouts(case).items() if int(n.facts["seq"]) == seq
+        rank: (n.facts["op"], n.facts.get("numel_in", ""))
+        for rank, n in _timeouts(case).items()
+        if int(n.facts["seq"]) == seq
     }
     groups: dict[tuple[str, str], list[int]] = {}
     for rank, call in calls.items():
@@ -113,7 +115,8 @@ def _other_collective(case: Case) -> Verdict | None:
     alone = [ranks[0] for ranks in groups.values() if len(ranks) == 1]
     odd = alone[0] if len(groups) == 2 and len(alone) == 1 and len(calls) >= 3 else None
     shown = "; ".join(
-        f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)[:8]))}: {op} of {size} elements"
+        f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)[:8]))}: {op}"
+        f"{f' of {size} elements' if size else ''}"
         for (op, size), ranks in groups.items()
     )
     lines = tuple(n.line for n in list(_timeouts(case).values())[:4])
@@ -172,7 +175,7 @@ def _absent_from_nccl(case: Case) -> Verdict | None:
     everyone = set(range(size)) if size else set(case.world)
     if not size and everyone != set(range(len(everyone))):
         return None
-    heard = set(timeouts) | {n.rank for n in case.notices.get("dump", ()) if n.rank is not None}
+    heard = {n.rank for name in ("timeout", "status", "dump") for n in case.notices.get(name, ())}
     missing = sorted(everyone - heard)
     if len(missing) != 1 or len(timeouts) < 2:
         return None
@@ -184,6 +187,8 @@ def _absent_from_nccl(case: Case) -> Verdict | None:
 def _world_size(case: Case) -> tuple[int, str]:
     """Gathering into one buffer makes it as many times larger as there are ranks."""
     for n in case.notices.get("timeout", ()):
+        if "numel_in" not in n.facts:
+            continue
         small, large = sorted((int(n.facts["numel_in"]), int(n.facts["numel_out"])))
         if n.facts["op"] in {"_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"} and small and large % small == 0:
             return large // small, f"NumelOut/NumelIn = {n.facts['numel_out']}/{n.facts['numel_in']}"
@@ -205,8 +210,9 @@ def _unknown(timeouts: dict[int, Noticed], seq: int) -> Facts:
     """What is shown of a collective that nobody can be blamed for, and what would show more."""
     ranks = sorted(timeouts)
     call = next(iter(timeouts.values())).facts
-    facts = {"seq": str(seq), "op": call["op"], "numel_in": call["numel_in"], "barrier": ""}
-    if call["numel_in"] == "1":
+    size = f", NumelIn={call['numel_in']}" if "numel_in" in call else ""
+    facts = {"seq": str(seq), "op": call["op"], "size": size, "barrier": ""}
+    if call.get("numel_in") == "1":
         facts["barrier"] = " NumelIn=1 is what a barrier (or a one-element reduction) sends: not every rank reached it."
     if len(ranks) > 1:
         facts["who"] = f"All {len(ranks)} ranks that report (every rank shown: {', '.join(map(str, ranks[:16]))})"

@@ -14,6 +14,7 @@ from remat.diagnose.signatures import (
     ddp,
     distributed,
     environment,
+    host_memory,
     libraries,
     memory,
     nccl,
@@ -24,8 +25,8 @@ from remat.diagnose.signatures import (
 )
 
 FAMILIES = (
-    activation_checkpointing, autograd, code, cuda, data, ddp, distributed, environment, libraries, memory, nccl,
-    precision, process, state, storage,
+    activation_checkpointing, autograd, code, cuda, data, ddp, distributed, environment, host_memory, libraries, memory,
+    nccl, precision, process, state, storage,
 )  # fmt: skip
 SIGNATURES: tuple[Signature, ...] = tuple(signature for family in FAMILIES for signature in family.SIGNATURES)
 KINDS: dict[str, Signature] = {signature.id: signature for signature in SIGNATURES}

@@ -15,7 +15,7 @@ _NO_GRAPH = "does not require grad and does not have a grad_fn"
 
 
 def _after_warning(seen: Seen) -> Facts | None:
-    return seen.facts if "no_grad_inputs" in seen.notices else None
+    return seen.facts if "said" in seen.facts or "no_grad_inputs" in seen.notices else None
 
 
 def _without_warning(seen: Seen) -> Facts | None:
@@ -38,15 +38,17 @@ def _shape(seen: Seen) -> Facts | None:
 SIGNATURES = (
     Signature(
         id="ckpt.no_input_requires_grad",
-        words=(_NO_GRAPH,),
-        pattern=r"element \d+ of tensors does not require grad and does not have a grad_fn",
+        words=(_NO_GRAPH, "none of output has requires_grad=True, this checkpoint() is not necessary"),
+        pattern=r"element \d+ of tensors does not require grad and does not have a grad_fn"
+        r"|(?P<said>none of output has requires_grad=True, this checkpoint\(\) is not necessary)",
         read=_after_warning,
         cause="The loss has no graph, because reentrant checkpointing dropped it: none of the checkpointed "
         "block's inputs "
-        "has requires_grad=True (torch warned so before the error).",
+        "has requires_grad=True{warned}.",
         fix="Use use_reentrant=False, or make the embedding output require grad (model.enable_input_require_grads()).",
         verify="after one backward: any(p.grad is not None for p in model.parameters())",
         rules=("checkpoint-with-reentrant-true", "checkpoint-without-use-reentrant"),
+        extra={"warned": " (torch says so)"},
         sources=("torch/utils/checkpoint.py:92, torch 2.13.0",),
         examples=(
             (
@@ -101,7 +103,7 @@ SIGNATURES = (
     Signature(
         id="autograd.inplace_version",
         words=("modified by an inplace operation",),
-        pattern=r"modified by an inplace operation: \[(?P<kind>[\w.]+) \[(?P<shape>[\d, ]*)\]\](?:, which is "
+        pattern=r"modified by an inplace operation: \[(?P<kind>[\w.]+) (?:\[(?P<shape>[\d, ]*)\])?\](?:, which is "
         r"(?P<output>output \d+)"
         r" of (?P<op>\w+),)? is at version (?P<version>\d+); expected version (?P<expected>\d+)",
         read=_shape,
@@ -157,9 +159,10 @@ SIGNATURES = (
     ),
     Signature(
         id="autograd.inference_tensor",
-        words=("Inference tensors cannot be saved for backward",),
-        pattern=r"Inference tensors cannot be saved for backward",
-        cause="A tensor made under torch.inference_mode() reached a computation that records gradients.",
+        words=("Inference tensors cannot be saved for backward", "Inplace update to inference tensor"),
+        pattern=r"Inference tensors cannot be saved for backward|Inplace update to inference tensor outside",
+        cause="A tensor made under torch.inference_mode() reached a computation that records gradients, or was changed "
+        "outside that mode.",
         fix="Use torch.no_grad() instead of inference_mode, or clone() the tensor outside it.",
         verify="rerun one training step",
         sources=(_CPU,),

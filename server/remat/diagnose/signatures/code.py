@@ -174,8 +174,23 @@ SIGNATURES = (
     ),
     Signature(
         id="config.cli_argument",
-        words=(),
-        pattern="",
+        words=(
+            "No such option",
+            "Invalid value for",
+            "Missing option",
+            "Missing argument",
+            "Missing parameter",
+            "Got unexpected extra argument",
+            "No such command",
+            "arguments are not used by the HfArgumentParser",
+            "Unknown command line flag",
+            "Could not override",
+        ),
+        pattern=r"^(?:[\w.]+\.)?(?:Error|UsageError|BadParameter): (?P<message>(?:No such (?:option|command)"
+        r"|Invalid value for|Missing (?:option|argument|parameter)|Got unexpected extra argument).{0,300})"
+        r"|(?P<message2>Some specified arguments are not used by the HfArgumentParser.{0,300})"
+        r"|(?P<message3>Unknown command line flag.{0,200}|Could not override.{0,200})",
+        extra={"program": "SCRIPT"},
         cause="The command line was rejected: {message}",
         fix="Correct the flag: the script's usage line lists those it knows. Every rank got the same arguments "
         "(exit code 2).",

@@ -125,8 +125,8 @@ SIGNATURES = (
     ),
     Signature(
         id="data.fd_limit",
-        words=("Too many open files",),
-        pattern=r"Too many open files",
+        words=("Too many open files", " items of ancdata"),
+        pattern=r"Too many open files|received \d+ items of ancdata",
         cause="The process ran out of file descriptors: tensors sent between processes keep one open each.",
         fix="Raise the limit (ulimit -n 65536) or use torch.multiprocessing.set_sharing_strategy('file_system').",
         verify="ulimit -n; ls /proc/PID/fd | wc -l",

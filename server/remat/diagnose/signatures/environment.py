@@ -61,9 +61,10 @@ SIGNATURES = (
             "compiled using NumPy 1.x",
             "_ARRAY_API not found",
             "numpy._core",
+            "Numpy is not available",
         ),
         pattern=r"numpy\.core\.multiarray failed to import|numpy\.dtype size changed|compiled using NumPy 1\.x"
-        r"|_ARRAY_API not found"
+        r"|_ARRAY_API not found|Numpy is not available"
         r"|No module named 'numpy\._core",
         weight=3,
         cause="A compiled module was built for another major NumPy (NumPy 1 against NumPy 2) than the one installed.",

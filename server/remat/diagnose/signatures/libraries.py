@@ -37,6 +37,28 @@ def _product(seen: Seen) -> Facts | None:
     return facts
 
 
+_NEW_NAMES = {
+    "evaluation_strategy": "eval_strategy",
+    "tokenizer": "processing_class",
+    "no_cuda": "use_cpu",
+    "per_gpu_train_batch_size": "per_device_train_batch_size",
+    "per_gpu_eval_batch_size": "per_device_eval_batch_size",
+    "group_by_length": 'train_sampling_strategy="group_by_length"',
+    "max_seq_length": "max_length",
+    "warmup_ratio": "warmup_steps (a float below 1 is a ratio)",
+}
+
+
+def _renamed(seen: Seen) -> Facts | None:
+    """Python before 3.10 does not print the class: then only a name that was renamed proves whose argument it is."""
+    name = seen.facts["name"]
+    if "." not in seen.facts["where"] and name not in _NEW_NAMES:
+        return None
+    new = _NEW_NAMES.get(name)
+    remedy = f"Write {new} instead of {name}" if new else f"Rename {name} to what this version calls it"
+    return {**seen.facts, "remedy": remedy}
+
+
 SIGNATURES = (
     Signature(
         id="ds.batch_size_mismatch",
@@ -58,11 +80,12 @@ SIGNATURES = (
     ),
     Signature(
         id="hf.renamed_argument",
-        words=("got an unexpected keyword argument", "unexpected keyword argument"),
-        pattern=r"\b(?P<where>(?:\w{0,40}TrainingArguments|\w{0,40}Trainer|SFTConfig|\w{1,40}Config)\.__init__)\(\) "
+        words=("got an unexpected keyword argument",),
+        pattern=r"\b(?P<where>(?:(?:\w{0,40}TrainingArguments|\w{0,40}Trainer|\w{1,40}Config)\.)?__init__)\(\) "
         r"got an unexpected keyword argument '(?P<name>\w+)'",
+        read=_renamed,
         cause="The installed version's {where} has no argument '{name}': it was renamed or removed.",
-        fix="Rename the argument to what this version calls it, or install the version the code was written for.",
+        fix="{remedy}, or install the version the code was written for.",
         runnable=True,
         verify="python -c 'import inspect, transformers; print(inspect.signature(transformers.TrainingArguments))'",
         sources=("transformers/training_args.py, transformers 5.24.0",),

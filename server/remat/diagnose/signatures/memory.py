@@ -1,11 +1,10 @@
-"""Memory ran out: on the device (capacity, fragmentation, another process), on the host, in /dev/shm."""
+"""Memory ran out on the device: capacity, fragmentation, another process, a library's workspace."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from remat.diagnose.report import Missing
 from remat.diagnose.signature import Signature
 
 if TYPE_CHECKING:
@@ -13,20 +12,39 @@ if TYPE_CHECKING:
 
     from remat.diagnose.signature import Facts, Seen
 
-_UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_UNITS = {
+    "B": 1,
+    "bytes": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+}  # MPS prints binary multiples under decimal names
 _OTHERS = re.compile(r"Process \d+ has (?P<size>[\d.]+ \w+) memory in use")
 _OWN = re.compile(r"this process has (?P<size>[\d.]+ \w+) memory in use")
 _SIZE = r"[\d.]+ (?:[KMGT]iB|bytes|B)"
 _OOM = (
     rf"out of memory\. Tried to allocate (?P<asked>{_SIZE})"
-    rf"(?:[\s\S]{{0,60}}?GPU (?P<gpu>\d+)(?: has a total capacity of|;) (?P<total>{_SIZE})(?: total capacity; "
+    rf"(?:[\s\S]{{0,60}}?[GNX]PU (?P<gpu>\d+)(?: has a total capacit?y of|;) (?P<total>{_SIZE})(?: total capacity; "
     rf"(?P<old_allocated>{_SIZE}) "
     rf"already allocated; (?P<old_free>{_SIZE}) free; (?P<old_reserved>{_SIZE}) reserved)?(?: of which "
     rf"(?P<free>{_SIZE}) is free)?)?"
     rf"(?:[\s\S]{{0,800}}?Of the allocated memory (?P<allocated>{_SIZE}) is allocated by PyTorch, and "
     rf"(?P<unused>{_SIZE}) is reserved)?"
 )
-_TYPES = ("CUDA out of memory", "HIP out of memory", "XPU out of memory", "out of memory. Tried to allocate")
+_MPS = (
+    r"|MPS backend out of memory \(MPS allocated: (?P<allocated2>[\d.]+ \wB), other allocations: (?P<beside>[\d.]+ \wB)"
+    r", max allowed: (?P<total2>[\d.]+ \wB)\)\. Tried to allocate (?P<asked2>[\d.]+ (?:\wB|bytes))"
+)
+_ASYNC = (
+    r"|Allocation on device(?: \d+)? would exceed allowed memory\. \(out of memory\)\s+Currently allocated\s+: "
+    r"(?P<allocated3>[\d.]+ \w+)\s+Requested\s+: (?P<asked3>[\d.]+ \w+)\s+Device limit\s+: (?P<total3>[\d.]+ \w+)\s+"
+    r"Free \(according to CUDA\): ?(?P<free2>[\d.]+ \w+)"
+)
+_TYPES = ("out of memory. Tried to allocate", "MPS backend out of memory", "would exceed allowed memory")
 _TEXT = "CUDACachingAllocator.cpp"
 _LOG = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {0}. GPU 0 has a total capacity of 79.15 GiB "
@@ -68,8 +86,10 @@ def _said(seen: Seen) -> Facts:
     numbers = f"asked for {facts['asked']}"
     if "total" in facts:
         numbers += f", {facts['free']} of {facts['total']} free"
-    if "allocated" in facts:
+    if "unused" in facts:
         numbers += f"; {facts['allocated']} allocated by PyTorch, {facts['unused']} reserved but unallocated"
+    elif "allocated" in facts:
+        numbers += f"; {facts['allocated']} allocated by PyTorch"
     facts["numbers"] = numbers
     return facts
 
@@ -101,7 +121,7 @@ def _oom(variant: str, cause: str, fix: str, verify: str, example: str) -> Signa
     return Signature(
         id=f"mem.cuda_oom.{variant}",
         words=_TYPES,
-        pattern=_OOM,
+        pattern=_OOM + _MPS + _ASYNC,
         read=_only(variant),
         cause=cause,
         fix=fix,
@@ -174,11 +194,13 @@ SIGNATURES = (
         words=(
             "CUBLAS_STATUS_ALLOC_FAILED",
             "CUDNN_STATUS_ALLOC_FAILED",
-            "CUDA out of memory",
+            "CUDA error: out of memory",
+            "CUDA driver error: out of memory",
             "Cuda failure 2 'out of memory'",
+            "Cuda failure 'out of memory'",
         ),
         pattern=r"(?P<status>CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|Cuda failure (?:2 )?'out of "
-        r"memory')",
+        r"memory'|CUDA (?:driver )?error: out of memory)",
         cause="A CUDA library could not allocate its own workspace ({status}): the GPU was full outside "
         "PyTorch's allocator.",
         fix="Leave headroom: a smaller batch, torch.cuda.set_per_process_memory_fraction, or create the handle "
@@ -187,116 +209,5 @@ SIGNATURES = (
         verify="python -c 'import torch; print(torch.cuda.mem_get_info())' just before the call",
         sources=("CUDA library status names",),
         examples=("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",),
-    ),
-    Signature(
-        id="mem.host_cpu_alloc",
-        words=("DefaultCPUAllocator",),
-        pattern=r"DefaultCPUAllocator: (?:can't|not enough memory|cannot)[^:]*(?:: you tried to allocate "
-        r"(?P<bytes>\d+) bytes)?",
-        cause="The host (CPU, not the GPU) could not allocate {bytes} bytes.",
-        fix="Ask for less host memory: a smaller tensor or allocation, torch.load(..., mmap=True), map_location "
-        "per shard; or raise "
-        "the memory limit of the job.",
-        runnable=True,
-        verify="free -g; ulimit -v",
-        sources=("c10/core/impl/alloc_cpu.cpp:127, torch 2.13.0",),
-        examples=(
-            (
-                "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
-                "memory: you tried to "
-                "allocate 274877906944 bytes. Error code 12 (Cannot allocate memory)"
-            ),
-        ),
-    ),
-    Signature(
-        id="mem.shm_bus_error",
-        words=("Unexpected bus error encountered in worker", "killed by signal: Bus error"),
-        pattern=r"Unexpected bus error encountered in worker|DataLoader worker \(pid (?P<pid>\d+)\) is killed "
-        r"by signal: Bus error",
-        cause="A DataLoader worker died of a bus error: shared memory (/dev/shm) is full.",
-        fix="Raise /dev/shm (docker run --shm-size=8g or --ipc=host; an emptyDir with medium: Memory), or lower "
-        "num_workers.",
-        runnable=True,
-        verify="df -h /dev/shm",
-        sources=("string in libtorch_python.so, torch 2.13.0",),
-        bare=True,
-        examples=(
-            (
-                "RuntimeError: DataLoader worker (pid 4107) is killed by signal: Bus error. It is possible that "
-                "dataloader's workers "
-                "are out of shared memory."
-            ),
-        ),
-    ),
-    Signature(
-        id="mem.shm_nccl",
-        words=("Error while creating shared memory segment", "posix_fallocate failed", "shm_open"),
-        pattern=r"Error while creating shared memory segment (?P<path>\S+)(?: \(size (?P<bytes>\d+)\))?"
-        r"|posix_fallocate failed ?: No space left",
-        cause="NCCL could not create its shared-memory segment {path}: /dev/shm is too small ({bytes} bytes "
-        "were asked for).",
-        fix="Start the container with --shm-size=1g or more (or --ipc=host).",
-        runnable=True,
-        verify="df -h /dev/shm",
-        sources=("NCCL src/misc/shmutils.cc",),
-        extra={"path": "in /dev/shm", "bytes": "some"},
-        bare=True,
-        examples=(
-            (
-                "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled system "
-                "error, NCCL version "
-                "2.21.5\nncclSystemError: System call failed.\nLast error:\nError while creating shared memory segment "
-                "/dev/shm/nccl-pZafXL (size 7340384)"
-            ),
-        ),
-    ),
-    Signature(
-        id="mem.host_oom_kill",
-        words=(),
-        pattern="",
-        cause="The kernel's out-of-memory killer ended the process: {record}.",
-        fix="Raise the cgroup or job memory limit, or use less host RAM: fewer workers, memory-mapped data, "
-        "sharded checkpoint "
-        "saving.{rss}",
-        runnable=True,
-        verify="dmesg -T | grep -i 'out of memory'; cat /sys/fs/cgroup/memory.events",
-        sources=("Linux mm/oom_kill.c", "slurmstepd"),
-        examples=(
-            (
-                "[Fri Mar 21 03:42:44 2025] Memory cgroup out of memory: Killed process 20118 (python) "
-                "total-vm:214748kB, "
-                "anon-rss:62914560kB, file-rss:0kB"
-            ),
-        ),
-    ),
-    Signature(
-        id="proc.sigkill_unknown",
-        words=(),
-        pattern="",
-        cause="{who} was ended by SIGKILL, and nothing in the log says who sent it: host memory (the OOM "
-        "killer), the scheduler or "
-        "a person.",
-        fix="First find the sender. If it is host RAM: sharded or asynchronous checkpoint saving, fewer "
-        "workers, more RAM.",
-        runnable=True,
-        verify="dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events; sacct -j "
-        "$SLURM_JOB_ID -o State,ExitCode,MaxRSS",
-        asks=(
-            Missing(
-                "who sent SIGKILL: dmesg / memory.events of that host, the scheduler log; RSS (host memory) "
-                "during the save or step",
-                "the out-of-memory killer, the scheduler and a person leave the same exit code -9",
-                "dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events",
-            ),
-        ),
-        sources=("torch/distributed/elastic/multiprocessing/errors/__init__.py:142, torch 2.13.0",),
-        examples=(
-            (
-                '-- Process 1 terminated with signal\nTraceback (most recent call last):\n  File "fit.py", line 8, '
-                "in <module>\n"
-                "    mp.spawn(worker, nprocs=3)\n"
-                "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL"
-            ),
-        ),
     ),
 )

@@ -39,6 +39,7 @@ SIGNATURES = (
     Signature(
         id="nccl.duplicate_gpu",
         words=("Duplicate GPU detected",),
+        bare=True,
         pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "
         r"(?P<device>\w+)",
         weight=3,
@@ -183,8 +184,7 @@ SIGNATURES = (
         id="nccl.timeout_undetermined",
         words=(),
         pattern="",
-        cause="{who} timed out in collective {seq} ({op}, NumelIn={numel_in}); nothing shows which rank was "
-        "late.{barrier}",
+        cause="{who} timed out in collective {seq} ({op}{size}); nothing shows which rank was late.{barrier}",
         fix="Find the late rank: py-spy dump on every rank, or the flight recorder. If only rank 0 saves "
         "(save_checkpoint in a rank-0 "
         "guard), call it on every rank.",

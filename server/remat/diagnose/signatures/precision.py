@@ -16,10 +16,16 @@ _WHICH = Missing(
 SIGNATURES = (
     Signature(
         id="prec.nan_loss",
-        words=("found NaN in local forward loss", "found Inf in local forward loss", "Unexpected result"),
+        words=(
+            "found NaN in local forward loss",
+            "found Inf in local forward loss",
+            "Unexpected result",
+            "The loss returned in `training_step` is",
+        ),
         pattern=r"(?:Rank (?P<rank>\d+), node (?P<node>\S+), device \S+, iteration (?P<step>-?\d+): "
         r")?Unexpected result (?P<value>\w+)"
-        r"|found (?P<value2>NaN|Inf) in local forward loss",
+        r"|found (?P<value2>NaN|Inf) in local forward loss"
+        r"|The loss returned in `training_step` is (?P<value3>nan or inf|nan|inf)",
         cause="The loss became non-finite{at}; what came after (checks, saved checkpoints) is a consequence.",
         fix="Lower the learning rate or add warm-up, clip gradients, use bf16 instead of fp16, and inspect the "
         "batch of that step.",

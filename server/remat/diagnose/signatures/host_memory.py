@@ -1,0 +1,120 @@
+"""Memory ran out on the host: allocations, the out-of-memory killer, /dev/shm."""
+
+from __future__ import annotations
+
+from remat.diagnose.report import Missing
+from remat.diagnose.signature import Signature
+
+SIGNATURES = (
+    Signature(
+        id="mem.host_cpu_alloc",
+        words=("DefaultCPUAllocator",),
+        pattern=r"DefaultCPUAllocator: (?:can't|not enough memory|cannot)[^:]*(?:: you tried to allocate "
+        r"(?P<bytes>\d+) bytes)?",
+        cause="The host (CPU, not the GPU) could not allocate {bytes} bytes.",
+        fix="Ask for less host memory: a smaller tensor or allocation, torch.load(..., mmap=True), map_location "
+        "per shard; or raise "
+        "the memory limit of the job.",
+        runnable=True,
+        verify="free -g; ulimit -v",
+        sources=("c10/core/impl/alloc_cpu.cpp:127, torch 2.13.0",),
+        examples=(
+            (
+                "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+                "memory: you tried to "
+                "allocate 274877906944 bytes. Error code 12 (Cannot allocate memory)"
+            ),
+        ),
+    ),
+    Signature(
+        id="mem.shm_bus_error",
+        words=("Unexpected bus error encountered in worker", "killed by signal: Bus error"),
+        pattern=r"Unexpected bus error encountered in worker|DataLoader worker \(pid (?P<pid>\d+)\) is killed "
+        r"by signal: Bus error",
+        cause="A DataLoader worker died of a bus error: shared memory (/dev/shm) is full.",
+        fix="Raise /dev/shm (docker run --shm-size=8g or --ipc=host; an emptyDir with medium: Memory), or lower "
+        "num_workers.",
+        runnable=True,
+        verify="df -h /dev/shm",
+        sources=("string in libtorch_python.so, torch 2.13.0",),
+        bare=True,
+        examples=(
+            (
+                "RuntimeError: DataLoader worker (pid 4107) is killed by signal: Bus error. It is possible that "
+                "dataloader's workers "
+                "are out of shared memory."
+            ),
+        ),
+    ),
+    Signature(
+        id="mem.shm_nccl",
+        words=("Error while creating shared memory segment", "posix_fallocate failed", "shm_open"),
+        pattern=r"Error while creating shared memory segment (?P<path>\S+)(?: \(size (?P<bytes>\d+)\))?"
+        r"|posix_fallocate failed ?: No space left",
+        cause="NCCL could not create its shared-memory segment {path}: /dev/shm is too small ({bytes} bytes "
+        "were asked for).",
+        fix="Start the container with --shm-size=1g or more (or --ipc=host).",
+        runnable=True,
+        verify="df -h /dev/shm",
+        sources=("NCCL src/misc/shmutils.cc",),
+        extra={"path": "in /dev/shm", "bytes": "some"},
+        bare=True,
+        examples=(
+            (
+                "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1691, unhandled system "
+                "error, NCCL version "
+                "2.21.5\nncclSystemError: System call failed.\nLast error:\nError while creating shared memory segment "
+                "/dev/shm/nccl-pZafXL (size 7340384)"
+            ),
+        ),
+    ),
+    Signature(
+        id="mem.host_oom_kill",
+        words=(),
+        pattern="",
+        cause="The kernel's out-of-memory killer ended the process: {record}.",
+        fix="Raise the cgroup or job memory limit, or use less host RAM: fewer workers, memory-mapped data, "
+        "sharded checkpoint "
+        "saving.{rss}",
+        runnable=True,
+        verify="dmesg -T | grep -i 'out of memory'; cat /sys/fs/cgroup/memory.events",
+        sources=("Linux mm/oom_kill.c", "slurmstepd"),
+        examples=(
+            (
+                "[Fri Mar 21 03:42:44 2025] Memory cgroup out of memory: Killed process 20118 (python) "
+                "total-vm:214748kB, "
+                "anon-rss:62914560kB, file-rss:0kB"
+            ),
+        ),
+    ),
+    Signature(
+        id="proc.sigkill_unknown",
+        words=(),
+        pattern="",
+        cause="{who} was ended by SIGKILL, and nothing in the log says who sent it: host memory (the OOM "
+        "killer), the scheduler or "
+        "a person.",
+        fix="First find the sender. If it is host RAM: sharded or asynchronous checkpoint saving, fewer "
+        "workers, more RAM.",
+        runnable=True,
+        verify="dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events; sacct -j "
+        "$SLURM_JOB_ID -o State,ExitCode,MaxRSS",
+        asks=(
+            Missing(
+                "who sent SIGKILL: dmesg / memory.events of that host, the scheduler log; RSS (host memory) "
+                "during the save or step",
+                "the out-of-memory killer, the scheduler and a person leave the same exit code -9",
+                "dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events",
+            ),
+        ),
+        sources=("torch/distributed/elastic/multiprocessing/errors/__init__.py:142, torch 2.13.0",),
+        examples=(
+            (
+                '-- Process 1 terminated with signal\nTraceback (most recent call last):\n  File "fit.py", line 8, '
+                "in <module>\n"
+                "    mp.spawn(worker, nprocs=3)\n"
+                "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL"
+            ),
+        ),
+    ),
+)
