@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remat.files import discover
+from remat.files import discover, left_out
 from remat.pyproject import Pyprojects
 from remat.source_text import decode, encode, replace_file
 
@@ -105,6 +105,30 @@ def test_a_line_of_gitignore_that_git_would_not_understand_costs_no_other_line(t
 def test_the_excludes_of_the_settings_are_added_and_can_take_a_default_back(tmp_path):
     lay(tmp_path, "legacy/a.py", "build/b.py", "src/c.py", "src/gen/d.py")
     assert find(tmp_path, exclude=("./legacy", "!build", "src/gen/"))[0] == ["build/b.py", "src/c.py"]
+
+
+@pytest.mark.parametrize("walked", [".", "src", "build"])
+def test_whether_one_file_is_left_out_is_what_a_walk_says(tmp_path, walked):
+    paths = """
+        a.py x_pb2.py gen/a.py gen/keep.py src/own.py src/x_pb2.py src/build/a.py src/gone/a.py src/env/pyvenv.cfg
+        src/env/lib/a.py src/legacy/a.py src/legacy/keep/a.py build/a.py build/sub/b.py .venv/a.py nested/.venv/lib/a.py
+    """.split()
+    lay(tmp_path, *paths, ".git/info/exclude")
+    write(tmp_path / ".gitignore", "*_pb2.py", "gen/*", "!gen/keep.py", "build/")
+    write(tmp_path / "src" / ".gitignore", "own.py", "!x_pb2.py")
+    write(tmp_path / "src" / ".ignore", "!own.py", "gone")
+    exclude = ("src/legacy", "!nested/.venv")
+    found = set(find(tmp_path, walked, exclude=exclude)[0])
+    root = os.path.normpath(tmp_path / walked)
+    below = [path for path in paths if path.endswith(".py") and (walked == "." or path.startswith(f"{walked}/"))]
+    kept = {path for path in below if not left_out(str(tmp_path / path), root, lambda _: (str(tmp_path), exclude))}
+    assert kept == found
+    assert 0 < len(kept) < len(paths)
+
+
+def test_a_file_that_is_not_below_the_walked_folder_is_not_left_out(tmp_path):
+    lay(tmp_path, "build/a.py", "src/b.py")
+    assert not left_out(str(tmp_path / "build" / "a.py"), str(tmp_path / "src"), lambda folder: (folder, ()))
 
 
 def test_links_to_folders_are_not_followed_so_circles_end(tmp_path):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from remat.libraries import LIBRARIES
+from remat.roots import folders_to_root
 from remat.versions import Versions, canonical
 
 if TYPE_CHECKING:
@@ -75,16 +76,10 @@ def _candidates(start: Path, environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(conda)
 
 
-def _project_folders(start: Path) -> Iterator[Path]:
-    """Yield the folders from `start` up to the repository's root, or to the nearest pyproject.toml outside of one."""
+def _project_folders(start: Path) -> list[Path]:
+    """The folders of the project from `start` upwards; that of `start` alone where it is in none."""
     folder = start if start.is_dir() else start.parent
-    above = [folder, *folder.parents]
-    for mark in (".git", "pyproject.toml"):
-        for i, parent in enumerate(above):
-            if (parent / mark).exists():
-                yield from above[: i + 1]
-                return
-    yield folder
+    return list(map(Path, folders_to_root(str(folder)))) or [folder]
 
 
 def interpreter_folders(python: str, environ: Mapping[str, str]) -> list[Path]:

@@ -1,7 +1,7 @@
 """Finds the Python files to read, as git and ruff users expect: ignore files, default excludes, named files always."""
 
 # Paths are str here: a tree may hold 100,000 files, and os.scandir with str costs a tenth of Path.
-# ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH118, PTH120, PTH123, PTH206
+# ruff: noqa: PTH110, PTH112, PTH114, PTH116, PTH118, PTH119, PTH123, PTH206
 from __future__ import annotations
 
 import os
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from remat.pyproject import reason
+from remat.roots import folders_to_root
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -106,10 +107,27 @@ def _unusable(path: str) -> str | None:
     return None
 
 
+def left_out(path: str, root: str, excludes: Excludes) -> bool:
+    """Whether a walk of the folder `root` passes by the file at `path` below it; the file need not exist."""
+    if not path.startswith(os.path.join(root, "")):
+        return False
+    folder, ignores = root, _inherited(root)
+    names = os.path.relpath(path, root).split(os.sep)
+    for i, name in enumerate(names):
+        if folder != root and any(os.path.exists(os.path.join(folder, mark)) for mark in ENVIRONMENT_MARKS):
+            return True
+        ignores = (*ignores, *_own(folder))
+        exclude = _exclude(root, *excludes(folder))
+        entry = os.path.join(folder, name)
+        if _excluded(entry, ignores, exclude, folder=i + 1 < len(names)):
+            return True
+        folder = entry
+    return False
+
+
 def _walk(root: str, excludes: Excludes) -> Iterator[str | Unread]:
     """Yield the Python files below `root`, which is walked even where something excludes it."""
-    above = tuple(p for p in _above(root) if not p.verdict(root, folder=True))
-    folders = [(root, above)]
+    folders = [(root, _inherited(root))]
     while folders:
         folder, inherited = folders.pop()
         try:
@@ -121,22 +139,34 @@ def _walk(root: str, excludes: Excludes) -> Iterator[str | Unread]:
         names = {entry.name for entry in entries}
         if folder != root and not names.isdisjoint(ENVIRONMENT_MARKS):
             continue
-        ignores = (*inherited, *(p for name in IGNORE_FILES if name in names for p in _ignore_file(folder, name)))
+        ignores = (*inherited, *_own(folder)) if not names.isdisjoint(IGNORE_FILES) else inherited
         exclude = _exclude(root, *excludes(folder))
         for entry in entries:
-            if _is_folder(entry):
-                if not _excluded(entry, ignores, exclude):
-                    folders.append((entry.path, ignores))
-            elif entry.name.endswith(SUFFIXES) and _is_file(entry) and not _excluded(entry, ignores, exclude):
+            folder_in_it = _is_folder(entry)
+            wanted = folder_in_it or (entry.name.endswith(SUFFIXES) and _is_file(entry))
+            if not wanted or _excluded(entry.path, ignores, exclude, folder=folder_in_it):
+                continue
+            if folder_in_it:
+                folders.append((entry.path, ignores))
+            else:
                 yield entry.path
 
 
-def _excluded(entry: os.DirEntry[str], ignores: tuple[_Patterns, ...], exclude: _Patterns | None) -> bool:
-    folder = _is_folder(entry)
-    chosen = exclude.verdict(entry.path, folder=folder) if exclude else None
+def _inherited(root: str) -> tuple[_Patterns, ...]:
+    """The ignore files above a folder that is walked, without those that would ignore the folder itself."""
+    return tuple(p for p in _above(root) if not p.verdict(root, folder=True))
+
+
+def _own(folder: str) -> Iterator[_Patterns]:
+    for name in IGNORE_FILES:
+        yield from _ignore_file(folder, name)
+
+
+def _excluded(path: str, ignores: tuple[_Patterns, ...], exclude: _Patterns | None, *, folder: bool) -> bool:
+    chosen = exclude.verdict(path, folder=folder) if exclude else None
     if chosen is None:
-        chosen = folder and entry.name in DEFAULT_EXCLUDES
-    return chosen or _ignored(entry.path, ignores, folder=folder)
+        chosen = folder and os.path.basename(path) in DEFAULT_EXCLUDES
+    return chosen or _ignored(path, ignores, folder=folder)
 
 
 def _ignored(path: str, ignores: tuple[_Patterns, ...], *, folder: bool) -> bool:
@@ -159,21 +189,12 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _above(root: str) -> Iterator[_Patterns]:
-    """Yield the ignore files above `root` up to its repository, else up to its pyproject.toml, outermost first."""
-    folders = [root]
-    while (parent := os.path.dirname(folders[-1])) != folders[-1]:
-        folders.append(parent)
-    for mark in (".git", "pyproject.toml"):
-        top = next((i for i, folder in enumerate(folders) if os.path.exists(os.path.join(folder, mark))), None)
-        if top is not None:
-            break
-    else:
-        return
-    if mark == ".git":
-        yield from _ignore_file(folders[top], os.path.join(".git", "info", "exclude"))
-    for folder in reversed(folders[1 : top + 1]):
-        for name in IGNORE_FILES:
-            yield from _ignore_file(folder, name)
+    """Yield the ignore files above `root` up to its project's root, outermost first."""
+    folders = folders_to_root(root)
+    if folders:
+        yield from _ignore_file(folders[-1], os.path.join(".git", "info", "exclude"))
+    for folder in reversed(folders[1:]):
+        yield from _own(folder)
 
 
 def _ignore_file(folder: str, name: str) -> Iterator[_Patterns]:
@@ -182,18 +203,18 @@ def _ignore_file(folder: str, name: str) -> Iterator[_Patterns]:
             lines = tuple(file.read().split("\n"))
     except OSError:  # git reads on without it, too
         return
-    yield _Patterns(folder, compile_patterns(lines))
+    yield _Patterns(folder, _compiled(lines))
 
 
 def _exclude(root: str, base: str, patterns: tuple[str, ...]) -> _Patterns | None:
     if not patterns:
         return None
-    compiled = _Patterns(base, compile_patterns(tuple(pattern.removeprefix("./") for pattern in patterns)))
+    compiled = _Patterns(base, _compiled(tuple(pattern.removeprefix("./") for pattern in patterns)))
     named = root.startswith(base) and root != base and compiled.verdict(root, folder=True)
     return None if named else compiled
 
 
-def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
+def _compiled(lines: tuple[str, ...]) -> GitIgnoreSpec:
     """Compile the lines of an ignore file; a line git would not understand is passed over, as git does."""
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  (0.04 s that a check of named files does not need)
 

@@ -154,6 +154,19 @@ async def test_an_excluded_file_is_left_alone(connect, tmp_path):
         assert len(await editor.findings("own.py")) == 1
 
 
+async def test_the_editor_leaves_alone_what_the_command_line_does(connect, tmp_path):
+    (tmp_path / ".gitignore").write_text("generated/\n")
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "pyvenv.cfg").write_text("")
+    async with connect(tmp_path) as editor:
+        for name in ("generated/a.py", "env/a.py", "build/a.py"):
+            editor.open(name, TEXT)
+            assert await editor.findings(name) == []
+        (tmp_path / ".gitignore").write_text("build/\n")
+        changed(editor, ".gitignore")
+        await editor.findings_become("generated/a.py", some)
+
+
 async def test_two_roots_have_their_own_settings_and_interpreters(connect, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()

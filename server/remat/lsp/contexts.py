@@ -4,7 +4,7 @@ Everything here reads the disk, so it runs in the analysis thread only.
 """
 
 # Paths are str here, as in the modules it asks.
-# ruff: noqa: PTH110, PTH116, PTH118, PTH120, PTH206
+# ruff: noqa: PTH110, PTH116, PTH120, PTH206
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat.environment import Environment, find_environment, layered
-from remat.files import DEFAULT_EXCLUDES, compile_patterns
+from remat.files import left_out
 from remat.lint.project import Project
 from remat.lint.rule import Context
 from remat.pyproject import Pyproject, Pyprojects, load
@@ -48,6 +48,7 @@ class Contexts:
     def _begin(self) -> None:
         self._pyprojects = Pyprojects()
         self._settings: dict[str, Settings] = {}
+        self._left_out: dict[tuple[str, str], bool] = {}
         self._renewed = time.monotonic()
 
     def renew(self) -> None:
@@ -70,13 +71,24 @@ class Contexts:
         folder = os.path.dirname(path)
         pyproject = self._pyprojects.nearest(folder)
         settings = self._settings_of(pyproject) if pyproject else Settings()
-        if _excluded(path, root, pyproject, settings):
+        if self._excluded(path, root or (pyproject.directory if pyproject else "")):
             return None
         environment = self._environment(folder, options.interpreter_for(path))
         versions = layered(settings.versions, environment.versions)
         around = self._surroundings.of(path, text).summaries
         telling = tuple(summary for summary in around if summary.facts)  # a new metrics.json makes no other context
         return Context(versions, settings, Project(telling))
+
+    def _excluded(self, path: str, root: str) -> bool:
+        """Whether `remat check` of the root would pass it by, or it is an installed library that someone looks into."""
+        if (path, root) not in self._left_out:
+            installed = not _NEVER_OURS.isdisjoint(path.split(os.sep))
+            self._left_out[path, root] = installed or (bool(root) and left_out(path, root, self._excludes_of))
+        return self._left_out[path, root]
+
+    def _excludes_of(self, folder: str) -> tuple[str, tuple[str, ...]]:
+        pyproject = self._pyprojects.nearest(folder)
+        return (folder, ()) if pyproject is None else (pyproject.directory, self._settings_of(pyproject).exclude)
 
     def _settings_of(self, pyproject: Pyproject) -> Settings:
         if pyproject.path not in self._settings:
@@ -123,19 +135,6 @@ def _about(environment: Environment) -> str:
     if environment.place is None or not known:
         return "no environment with torch was found: what is said holds for every version"
     return f"versions are those of {environment.place}: {', '.join(f'{name} {known[name]}' for name in sorted(known))}"
-
-
-def _excluded(path: str, root: str, pyproject: Pyproject | None, settings: Settings) -> bool:
-    """Whether the user leaves it out, or it is an installed library that someone looks into."""
-    if pyproject is not None and settings.exclude:
-        inside = os.path.relpath(path, pyproject.directory).replace(os.sep, "/")
-        patterns = tuple(pattern.removeprefix("./") for pattern in settings.exclude)
-        chosen = compile_patterns(patterns).check_file(inside).include
-        if chosen is not None:
-            return chosen
-    below = os.path.relpath(path, root) if root and path.startswith(os.path.join(root, "")) else ""
-    folders = frozenset(os.path.dirname(below).split(os.sep))
-    return bool(folders & DEFAULT_EXCLUDES) or bool(_NEVER_OURS & frozenset(path.split(os.sep)))
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
