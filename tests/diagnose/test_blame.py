@@ -135,3 +135,37 @@ def test_an_error_after_which_the_run_went_on_is_no_failure() -> None:
     report = diagnose(raised(None, "ConnectionError: reset") + "\nINFO shard fetched on attempt 2\nstep 5 loss 1.0")
     assert not report.failed
     assert any("Recovered" in claim.summary for claim in report.also)
+
+
+def test_a_monitored_barrier_names_the_rank_though_gloos_own_text_follows() -> None:
+    late = (
+        "RuntimeError: [Rank 0]: Rank 2 failed to pass monitoredBarrier in 4000 ms\n Original exception: \n"
+        "[/x/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 3999ms for recv operation to "
+        "complete"
+    )
+    passed = (
+        "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv "
+        "from rank 0. Please check rank 0 logs for faulty rank.\n Original exception: \n"
+        "[/x/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:14764."
+    )
+    block = ended((0, 1), (1, 1), (2, -15), root=0)
+    check([raised(1, passed), raised(0, late), closing(12), block], "dist.peer_stalled", 2, [0, 1])
+
+
+def test_a_rank_between_those_in_the_launchers_list_ended_with_0_before_the_others_lost_it() -> None:
+    block = ended((0, -15), (2, 1), root=2)
+    check([raised(0, CLOSED), raised(2, CLOSED), closing(10), block], "dist.rank_divergent_control_flow", 1, [0, 2])
+
+
+def test_gloos_receiver_of_another_size_is_a_victim_and_the_sender_is_unknown() -> None:
+    aborted = (
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
+        "  what():  [enforce fail at /x/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 536 vs 24. "
+        "Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?"
+    )
+    log = "\n".join([aborted, closing(11), ended((0, -6), (1, -15), root=0)])
+    check([log], "dist.mismatched_collective", None, [])
+    report = diagnose(log)
+    assert report.cause is not None
+    assert "expected 24 bytes and received 536" in report.cause.summary
+    assert [one.fact[:16] for one in report.missing] == ["which rank sent "]

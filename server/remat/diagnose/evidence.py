@@ -72,7 +72,7 @@ def gather(run: Run) -> Case:
     exits = _exits(notices, boundary)
     terminated, known_by_pid = _terminated(notices, exits, boundary)
     waits = _waits(notices, found)
-    world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid
+    world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid | _between(notices)
     return Case(
         own=tuple(one for one in found if not one.waiting),
         waiting=tuple(one for one in found if one.waiting),
@@ -87,6 +87,22 @@ def gather(run: Run) -> Case:
         last=max(run.last, 1),
         waits=waits,
     )
+
+
+def _between(notices: dict[str, tuple[Noticed, ...]]) -> frozenset[int]:
+    """The ranks below the highest in the list of a launcher on one host: it numbers the processes it starts from 0."""
+    listed = notices.get("entry_rank", ())
+    first = {int(entry.facts["rank"]) - int(entry.facts["local"]) for entry in listed}
+    hosts = {entry.facts["host"] for entry in notices.get("entry_host", ())}
+    if len(first) != 1 or len(hosts) > 1:
+        return frozenset()
+    return frozenset(range(min(first), max(int(entry.facts["rank"]) for entry in listed)))
+
+
+def _origin(printed: Sequence[Failure]) -> int | None:
+    """The one rank whose exception a distributed checkpoint raised again in every rank."""
+    origins = {rank for failure in printed for rank in failure.origins}
+    return origins.pop() if len(origins) == 1 else None
 
 
 def _of_launcher(failure: Failure) -> bool:

@@ -25,7 +25,8 @@ _PROMPT = re.compile(
     r"(?P<command>.*)"
 )
 _PROGRESS = re.compile(
-    r"\b(?i:step|epoch|iter|iteration|loss|attempt|retry|retrying|resumed?|recovered|fetched|saved|finished|completed?|done)\b"
+    r"\b(?i:step|epoch|iter|iteration|loss|attempt|retry|retrying|resumed?|recovered|fetched|saved|finished"
+    r"|(?<!to )completed?|done)\b"
     r"|\bINFO\b"
 )
 _GOING_DOWN = re.compile(

@@ -30,7 +30,8 @@ _LINKS = (
     "The following exception was the direct cause",
 )
 _STOP = re.compile(
-    r"^(?:\[[^\]]{0,80}\]|[EWIF]\d{4} |srun: |slurmstepd: |wandb: |={8}|-{20}|\$ |[\w.@~:/() -]{0,60}\$ |step\b"
+    r"^(?:\[(?!/[^\]\s]{1,200}\.(?:cc|cpp|cu|h):\d+\])[^\]]{0,80}\]"  # not where C++ code raised what the message holds
+    r"|[EWIF]\d{4} |srun: |slurmstepd: |wandb: |={8}|-{20}|\$ |[\w.@~:/() -]{0,60}\$ |step\b"
     r"|epoch\b|Epoch\b"
     r"|iteration\b|INFO\b|WARNING\b|DEBUG\b|terminate called|Exception ignored|.{0,60}\d+%\|)"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from remat.diagnose.signature import Facts, Role, Signature
+from remat.diagnose.signature import Facts, Role, Seen, Signature
 from remat.diagnose.signatures import (
     activation_checkpointing,
     autograd,
@@ -53,8 +53,9 @@ def match(signature: Signature, text: str) -> Facts | None:
 
 def bare(text: str) -> list[tuple[str, Facts]]:
     """The kinds that a line outside a traceback proves."""
-    found = ((signature.id, match(signature, text)) for signature in BARE)
-    return [(identity, facts) for identity, facts in found if facts is not None]
+    found = ((signature, match(signature, text)) for signature in BARE)
+    told = ((s.id, s.read(Seen(facts, text, "", {}))) for s, facts in found if facts is not None)
+    return [(identity, facts) for identity, facts in told if facts is not None]
 
 
 __all__ = ["BARE", "BARE_WORDS", "FAMILIES", "KINDS", "SIGNATURES", "Role", "bare", "match"]

@@ -18,12 +18,31 @@ def _with_frames(seen: Seen) -> Facts | None:
     return {**seen.facts, "frames": seen.frames}
 
 
+def _sizes(seen: Seen) -> Facts | None:
+    """Gloo's receiver compares what came with what it expected: it is the victim, and the sender is not named."""
+    facts = dict(seen.facts)
+    if "received" in facts:
+        facts["difference"] = f"a rank expected {facts['expected']} bytes and received {facts['received']}"
+        facts["missing"] = "which rank sent another size than its peers expected: the tensor's shape on every rank"
+    return facts
+
+
+def _port(seen: Seen) -> Facts | None:
+    port = seen.facts.get("port", "")
+    return {
+        **seen.facts,
+        "which": f"port {port}" if port else "the chosen port",
+        "listeners": f"ss -ltnp | grep :{port}" if port else "ss -ltnp",
+    }
+
+
 SIGNATURES = (
     Signature(
         id="dist.mismatched_collective",
         words=("Detected mismatch between collectives on ranks", "Received data size doesn't match expected size"),
         pattern=r"(?P<fingerprints>Detected mismatch between collectives on ranks[\s\S]{0,6000})|"
-        r"\b(?P<expected>\d{1,20}) vs (?P<received>\d{1,20})\. Received data size doesn't match",
+        r"\b(?P<received>\d{1,20}) vs (?P<expected>\d{1,20})\. Received data size doesn't match",
+        read=_sizes,
         cause="The ranks called the same collective with other shapes or types: {difference}.",
         fix="Give every rank the same shape in this collective: pad to a common multiple, or gather sizes first.",
         verify="rerun with TORCH_DISTRIBUTED_DEBUG=DETAIL: it is silent",
@@ -215,14 +234,15 @@ SIGNATURES = (
     Signature(
         id="dist.port_in_use",
         words=("EADDRINUSE", "ddress already in use"),
-        pattern=r"(?:port: (?P<port>\d+))?[\s\S]{0,120}?(?:EADDRINUSE|[Aa]ddress already in use)",
-        cause="Another process already listens on port {port} of this host.",
+        pattern=r"port: (?P<port>\d+)[\s\S]{0,160}?(?:EADDRINUSE|[Aa]ddress already in use)"
+        r"|EADDRINUSE|[Aa]ddress already in use",
+        read=_port,
+        cause="Another process already listens on {which} of this host.",
         fix="Choose another --master-port (MASTER_PORT), or use torchrun --standalone; end the old process if "
         "it is a leftover.",
         runnable=True,
-        verify="ss -ltnp | grep {port}",
+        verify="{listeners}",
         sources=("torch/csrc/distributed/c10d/socket.cpp, torch 2.13.0",),
-        extra={"port": "the chosen"},
         examples=(
             (
                 "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "

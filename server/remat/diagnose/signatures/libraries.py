@@ -184,14 +184,17 @@ SIGNATURES = (
     ),
     Signature(
         id="fsdp.mixed_requires_grad",
-        words=("Must flatten tensors with uniform requires_grad",),
-        pattern=r"Must flatten tensors with uniform requires_grad",
+        words=("Must flatten tensors with uniform ",),
+        pattern=r"Must flatten tensors with uniform `?requires_grad",
         cause="FSDP flattens frozen and trained parameters of one wrapped module together, and cannot with "
         "use_orig_params=False.",
         fix="Use use_orig_params=True for LoRA or frozen parts, or wrap frozen and trained modules separately.",
         verify="construct the FSDP wrapper alone",
         sources=("torch/distributed/fsdp/_flat_param.py, torch 2.13.0",),
-        examples=("ValueError: Must flatten tensors with uniform requires_grad when use_orig_params=False",),
+        examples=(
+            "ValueError: Must flatten tensors with uniform requires_grad when use_orig_params=False",
+            "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+        ),
     ),
     Signature(
         id="fsdp.mixed_dtensor",
