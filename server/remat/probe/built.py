@@ -34,6 +34,8 @@ class Inputs:
 
     args: tuple[object, ...] = ()
     kwargs: dict[str, object] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    """what was assumed to make them, each a sentence; they depend on the sizes that were asked for"""
 
 
 @dataclass(frozen=True, slots=True)

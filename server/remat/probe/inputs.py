@@ -1,0 +1,213 @@
+"""Finds out what a model's forward takes: reads its source, then tries likely inputs on fake tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import time
+import traceback
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from remat.probe.built import FactMissingError
+from remat.probe.candidates import candidates, facts
+from remat.probe.forward_use import Use, first_with_weights, uses
+from remat.probe.lenient import Unknowable
+from remat.probe.losses import own_loss
+from remat.probe.shapes import SEQ, Recipe, Shape, Sizes, dtype_of_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from torch import nn
+
+    from remat.probe.built import Inputs
+    from remat.probe.messages import Location
+    from remat.probe.shapes import Value
+    from remat.probe.spec import Spec
+
+_MOST_TRIES = 80
+_PATIENCE = 25.0  # seconds of trying
+_LONGEST = 1024  # tokens, where the model could take more and nothing is said
+_LENGTHS = (
+    "block_size", "max_seq_len", "max_seq_length", "seq_len", "context_length", "max_len", "n_positions", "n_ctx",
+    "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
+)  # fmt: skip
+_TARGETS = ("targets", "target", "labels", "label", "y")
+_HOPELESS = (ImportError, NotImplementedError, FactMissingError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How to make a batch. `batch`, `seq`: the sizes where none are given."""
+
+    recipe: Recipe
+    batch: int
+    seq: int
+    assumptions: tuple[str, ...] = ()
+    output: object = None
+
+
+@dataclass(slots=True)
+class _Search:
+    model: nn.Module
+    sizes: Sizes
+    until: float
+    tries: int = 0
+    first: tuple[Recipe, BaseException] | None = None
+
+    def fits(self, recipe: Recipe) -> tuple[bool, object]:
+        """Tell whether forward takes it, and what it returned."""
+        self.tries += 1
+        try:
+            with torch.no_grad(), _fakes(self.model):
+                inputs = recipe.inputs(self.sizes)
+                return True, self.model(*inputs.args, **inputs.kwargs)
+        except Unknowable:
+            return True, None  # it came as far as a question about values, which the estimate assumes an answer to
+        except _HOPELESS:
+            raise
+        except Exception as error:  # noqa: BLE001  (any code of the user's)
+            if self.first is None:
+                self.first = (recipe, error)
+            return False, None
+
+    @property
+    def over(self) -> bool:
+        return self.tries >= _MOST_TRIES or time.monotonic() > self.until
+
+
+def find(model: nn.Module, spec: Spec, place: Location) -> Found:
+    """Find inputs that `model.forward` takes. Raises FactMissingError, which says what to add at `place`."""
+    needed, optional = _parameters(model, place)
+    found = uses(model)
+    if needed and needed[0] not in found:
+        found[needed[0]] = Use(consumer=first_with_weights(model))
+    choices = {name: _choices(name, found.get(name, Use()), model, spec) for name in needed}
+    sizes = _sizes(model, spec, choices)
+    search = _Search(model, sizes, time.monotonic() + _PATIENCE)
+    for values in _likeliest_first(choices):
+        fits, output = search.fits(Recipe(values))
+        if fits:
+            recipe, output = _with_targets(search, Recipe(values), output, optional)
+            return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+        if search.over:
+            break
+    raise _not_found(model, search, needed, place)
+
+
+def _choices(name: str, use: Use, model: nn.Module, spec: Spec) -> list[Value]:
+    known = facts(model, spec.image)
+    if use.keys and use.consumer is None:
+        return [{key: next(iter(candidates(key, Use(), known)), Shape(("batch", SEQ))) for key in use.keys}]
+    if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch"}:
+        use = replace(use, consumer=first_with_weights(model))
+    return [*candidates(name, use, known)]
+
+
+def _parameters(model: nn.Module, place: Location) -> tuple[list[str], list[str]]:
+    """Return the names of forward's parameters without a default, and of those with None as theirs."""
+    parameters = list(inspect.signature(model.forward).parameters.values())
+    open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
+    needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
+    if not needed and (open_ended or not parameters):
+        raise _ask(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, model, place)
+    if not needed:
+        needed = [parameters[0].name]
+    return needed, [p.name for p in parameters if p.default is None and p.name not in needed]
+
+
+def _sizes(model: nn.Module, spec: Spec, choices: Mapping[str, list[Value]]) -> Sizes:
+    firsts = [values[0] for values in choices.values() if values]
+    tokens = any(isinstance(v, Shape) and v.kind == "int" and SEQ in v.dims for v in firsts)
+    return Sizes(spec.batch or (1 if tokens else 8), spec.seq or _longest(model), dtype_of_floats(model))
+
+
+def _longest(model: nn.Module) -> int:
+    """Return the number of positions a model is made for, up to a limit."""
+    for holder in (model, *(getattr(model, name, None) for name in ("config", "cfg", "args", "params", "hparams"))):
+        for name in _LENGTHS:
+            value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+            if isinstance(value, int) and value > 1:
+                return min(value, _LONGEST)
+    tables = [m for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding) and "pos" in n.lower()]
+    return min([256, *(table.num_embeddings for table in tables)])
+
+
+def _likeliest_first(choices: Mapping[str, list[Value]]) -> Iterator[dict[str, Value]]:
+    """Yield combinations of one choice for each name, those near the front of every list first."""
+    lists = [list(enumerate(values)) for values in choices.values()]
+    if not all(lists):
+        return
+    few = [values[:24] for values in lists] if len(lists) < 4 else [values[:4] for values in lists]
+    for combination in sorted(itertools.product(*few), key=lambda c: sum(rank for rank, _ in c)):
+        yield dict(zip(choices, (value for _, value in combination), strict=True))
+
+
+def _with_targets(search: _Search, recipe: Recipe, output: object, optional: list[str]) -> tuple[Recipe, object]:
+    """Add the targets a model takes to work out its loss itself."""
+    name = next((name for name in _TARGETS if name in optional), None)
+    first = next(iter(recipe.values.values()))
+    if name is None or not isinstance(first, Shape):
+        return recipe, output
+    shapes = [first] if first.kind == "int" else [Shape(("batch",), "int", 2), first]
+    for shape in shapes:
+        longer = Recipe({**recipe.values, name: shape})
+        fits, result = search.fits(longer)
+        if fits and (result is None or _is_loss(result)):
+            return longer, result
+    return recipe, output
+
+
+def _is_loss(output: object) -> bool:
+    leaves = torch.utils._pytree.tree_leaves(output)
+    return own_loss(output) is not None or any(isinstance(t, torch.Tensor) and t.dim() == 0 for t in leaves)
+
+
+def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
+    said = [f"inputs: {recipe}"]
+    fixed = [v for v in recipe.values.values() if isinstance(v, Shape) and len(v.dims) == 4]
+    if fixed and spec.image is None:
+        said.append(f"images of {fixed[0].dims[2]}x{fixed[0].dims[3]} (image= in a probe comment)")
+    return tuple(said)
+
+
+def sizes_said(found: Found, batch: int | None, seq: int | None) -> tuple[str, ...]:
+    """Say which sizes were taken because none were given."""
+    said = [f"a batch of {found.batch} (--batch)"] if batch is None else []
+    dims = [d for v in found.recipe.values.values() if isinstance(v, Shape) for d in v.dims]
+    return (*said, f"sequences of {found.seq} (--seq)") if seq is None and SEQ in dims else tuple(said)
+
+
+def batch_of(found: Found, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
+    return found.recipe.inputs(Sizes(batch or found.batch, seq or found.seq, dtype_of_floats(model)))
+
+
+def _fakes(model: nn.Module) -> AbstractContextManager[object]:
+    if detect_fake_mode(list(model.parameters())[:1]) is not None:
+        return contextlib.nullcontext()
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _not_found(model: nn.Module, search: _Search, needed: list[str], place: Location) -> FactMissingError:
+    what = f"what `{', '.join(needed)}` of `{type(model).__name__}.forward` looks like"
+    if search.first is None:
+        return _ask(what, dict.fromkeys(needed), model, place)
+    recipe, error = search.first
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
+    where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
+    reason = (str(error).strip().splitlines() or [""])[0]
+    tried = f"tried {search.tries}, first {recipe}, which failed{where} with {type(error).__name__}: {reason}"
+    return _ask(f"{what} ({tried})", dict.fromkeys(needed), model, place)
+
+
+def _ask(fact: str, needed: Mapping[str, object], model: nn.Module, place: Location) -> FactMissingError:
+    names = ", ".join(f'"{name}": torch.randn(batch, …)' for name in needed) or '"name": torch.randn(batch, …)'
+    how = f"add above {type(model).__name__}, at {place.path}:{place.line}: # remat: probe(inputs={{{names}}})"
+    return FactMissingError(fact, how, place)

@@ -1,0 +1,108 @@
+"""Evaluates an expression of a user's file where it stands; the names of the function around it, on demand."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from remat.probe.loading import OnDemand, compiled
+from remat.probe.statements import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remat.probe.loading import File
+    from remat.probe.statements import Plan
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
+
+
+def evaluate(file: File, expression: str, names: dict[str, object] | None = None) -> object:
+    """Evaluate in the file's own namespace, with `names` beside it."""
+    namespace = {**vars(file.module), **(names or {})}
+    return eval(compile(expression, str(file.path), "eval"), namespace)  # noqa: S307  (what the user wrote for us)
+
+
+def evaluate_in(file: File, node: ast.expr, scopes: list[Scope]) -> object:
+    """Evaluate an expression that stands inside of `scopes`, the outermost first. Raises what its parts raise."""
+    local = _Local(file, scopes, node)
+    code = compile(ast.fix_missing_locations(ast.Expression(node)), str(file.path), "eval", dont_inherit=True)
+    return eval(code, local.namespace)  # noqa: S307
+
+
+class _Local:
+    """The names of a function that never runs: each is worked out from the statements that bind it."""
+
+    def __init__(self, file: File, scopes: list[Scope], node: ast.expr) -> None:
+        self.file = file
+        self.plans = [_plan_before(scope, node) for scope in scopes]
+        self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
+        self.open: set[int] = set()
+        self.done: set[int] = set()
+        self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": OnDemand(self.look_up)}
+        for name in [name for plan_ in self.plans for name in plan_.by_name]:
+            self.namespace.pop(name, None)  # a global of the same name isn't meant
+
+    def look_up(self, name: str) -> object:
+        for local in reversed(self.plans):
+            for number in local.by_name.get(name, ()):
+                self.run(local, number)
+            if name in self.namespace:
+                return self.namespace[name]
+        if name in self.arguments:
+            self.namespace[name] = evaluate_in(self.file, self.arguments[name], [])
+            return self.namespace[name]
+        return self.file.look_up(name)
+
+    def run(self, local: Plan, number: int) -> None:
+        statement = local.statements[number]
+        key = id(statement.node)
+        if key in self.done or key in self.open:
+            return
+        self.open.add(key)
+        try:
+            code = compiled(ast.Module([statement.node], []), str(self.file.path), self.file.plan.future)
+            exec(code, self.namespace)  # noqa: S102
+        except KeyError as error:
+            raise RuntimeError(f"KeyError: {error}") from error
+        finally:
+            self.open.discard(key)
+        self.done.add(key)
+
+
+def scopes_around(tree: ast.Module, target: ast.AST) -> list[Scope]:
+    """Return the functions, and the guard of a script, that a node stands in, the outermost first."""
+    return next((path for node, path in _walk(tree, []) if node is target), [])
+
+
+def _walk(node: ast.AST, path: list[Scope]) -> Iterator[tuple[ast.AST, list[Scope]]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, path
+        guard = isinstance(child, ast.If) and isinstance(node, ast.Module)
+        inner = [*path, child] if guard or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else path
+        yield from _walk(child, inner)  # type: ignore[arg-type]
+
+
+def _plan_before(scope: Scope, node: ast.expr) -> Plan:
+    """Return the statements of a scope that run before `node`, compound ones opened."""
+    before = [s for s in _opened(scope.body) if s.lineno < node.lineno and not any(n is node for n in ast.walk(s))]
+    return plan(ast.Module(before, []))
+
+
+def _opened(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.With | ast.For | ast.While | ast.Try):
+            yield from _opened(statement.body)
+        else:
+            yield statement
+
+
+def _defaults(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(scope, ast.If):
+        return
+    named = scope.args.args
+    for argument, value in zip(named[len(named) - len(scope.args.defaults) :], scope.args.defaults, strict=True):
+        yield argument.arg, value
+    for argument, default in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True):
+        if default is not None:
+            yield argument.arg, default

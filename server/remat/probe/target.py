@@ -1,0 +1,234 @@
+"""Turns a target, as a user types it, into a model, its batch and its loss."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import nn
+
+from remat.probe import hugging_face
+from remat.probe.built import Built, FactMissingError
+from remat.probe.construct import arguments_for
+from remat.probe.loading import File, Project, install, packages, read
+from remat.probe.made import Made, built_from
+from remat.probe.messages import Location
+from remat.probe.scopes import evaluate, evaluate_in, scopes_around
+from remat.probe.spec import NOTHING, Spec, owner, spec_of, specs
+from remat.probe.statements import dotted, plan
+from remat.probe.weights import keep_away
+from remat.probe.written import built_by_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remat.probe.calls import Callee
+
+_FILE = re.compile(r"(?P<path>.+?\.py)(?::(?P<name>[^:/\\]+))?")
+WRITTEN = "remat_probe.py"
+
+
+def resolve(target: str, folder: str = ".") -> Built:
+    """Return how to make what `target` names; relative paths start in `folder`.
+
+    Raises FactMissingError where a fact is missing, and what the user's own code raises. From the first call to the
+    end of the process the user's files are loaded in part, no weights are loaded and no connection is opened.
+    """
+    keep_away()
+    base = Path(folder).absolute()
+    if target.startswith("hf:"):
+        return hugging_face.built(target.removeprefix("hf:"), base)
+    whole = base / target
+    if whole.is_dir() and (whole / WRITTEN).is_file():
+        target = f"{target}/{WRITTEN}"
+    elif whole.is_dir() and (whole / "config.json").is_file():
+        return hugging_face.built(target, base)
+    match = _FILE.fullmatch(target)
+    if match is None:
+        raise FactMissingError(
+            f"`{target}` is no target",
+            "give file.py:ClassName, file.py, or hf:FOLDER-or-NAME (a model of Hugging Face)",
+        )
+    path = (base / match["path"]).absolute()
+    if not path.is_file():
+        raise FactMissingError(
+            f"{path} does not exist", "give the path of a Python file, from the folder of the project"
+        )
+    return _of_file(path, match["name"], base)
+
+
+def _of_file(path: Path, name: str | None, base: Path) -> Built:
+    text = read(path)
+    tree = ast.parse(text, str(path))
+    file = _load(path, base)
+    written = path.parent / WRITTEN
+    if path.name == WRITTEN:
+        return built_by_functions(file)
+    if written.is_file() and not specs(text, str(path)) and (name is None or name in read(written)):
+        return built_by_functions(file.project.file(written))
+    if name is not None and name.isdecimal():
+        return built_from(_on_line(file, tree, text, int(name)))
+    return built_from(_named(file, tree, text, name or _only_name(text, tree, path)))
+
+
+def _load(path: Path, base: Path) -> File:
+    around = packages(path)
+    folders = [around[-1].parent if around else path.parent, path.parent, base, *_project_roots(path)]
+    project = Project(tuple(dict.fromkeys(folders)), _outside)
+    install(project)
+    sys.argv = [str(path)]
+    return project.file(path)
+
+
+def _project_roots(path: Path) -> Iterator[Path]:
+    for parent in path.parents:
+        if (parent / "pyproject.toml").is_file() or (parent / ".git").exists() or (parent / "setup.py").is_file():
+            yield parent
+            if (parent / "src").is_dir():
+                yield parent / "src"
+            return
+
+
+@contextlib.contextmanager
+def _outside() -> Iterator[None]:
+    """Let a file's own tensors be real: they outlive the fake world of one variant."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+        yield
+
+
+def _only_name(text: str, tree: ast.Module, path: Path) -> str:
+    """Return what a bare `file.py` means: what its comment stands at, else its only model that no other contains."""
+    for spec in specs(text, str(path)):
+        if name := owner(text, spec):
+            return name
+        if spec.model:
+            return ""
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and _looks_like_module(n, tree)]
+    used = {
+        dotted(n.func) for c in tree.body if isinstance(c, ast.ClassDef) for n in ast.walk(c) if isinstance(n, ast.Call)
+    }
+    bases = {dotted(b) for c in classes for b in c.bases}
+    outermost = [c.name for c in classes if c.name not in used and c.name not in bases]
+    if len(outermost) == 1:
+        return outermost[0]
+    names = ", ".join(f"{path.name}:{name}" for name in outermost or [c.name for c in classes])
+    raise FactMissingError(
+        f"which of the models in {path} is meant" if classes else f"no model class in {path}",
+        f"say which: {names}"
+        if classes
+        else f"add a line: # remat: probe(model=…), or {WRITTEN} with build() beside it",
+        Location(str(path), 1),
+    )
+
+
+def _looks_like_module(node: ast.ClassDef, tree: ast.Module) -> bool:
+    names = [dotted(base) for base in node.bases]
+    if any(name.split(".")[-1].endswith(("Module", "Model", "PreTrainedModel", "Sequential")) for name in names):
+        return True
+    own = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
+    return any(name in own and _looks_like_module(own[name], tree) for name in names)
+
+
+def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
+    """A class, a function that returns a model, or a variable that holds one."""
+    node = _definition(tree, name)
+    spec = spec_of(text, str(file.path), node)
+    place = Location(str(file.path), node.lineno if node else spec.line or 1)
+    if spec.model is not None:
+        source = spec.model
+        return Made(lambda: evaluate(file, source), file, spec, place)
+    if node is None:
+        return _variable(file, tree, name, spec)
+    thing = file.look_up(node.name)
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part)
+    if not callable(thing) or (isinstance(thing, type) and not issubclass(thing, nn.Module)):
+        raise FactMissingError(
+            f"`{name}` is no torch.nn.Module",
+            "name a class of modules, a function that returns one, or a variable",
+            place,
+        )
+    callee = cast("Callee[object]", thing)
+    arguments = arguments_for(callee, file, place)
+    return Made(lambda: arguments.call(callee), file, spec, place, arguments.assumptions)
+
+
+def _definition(tree: ast.Module, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+    first = name.split(".", maxsplit=1)[0]
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == first]
+    return next((n for n in found if n in tree.body), None) or next(
+        (n for n in found if isinstance(n, ast.ClassDef) and not scopes_around(tree, n)), None
+    )
+
+
+def _variable(file: File, tree: ast.Module, name: str, spec: Spec) -> Made:
+    """Evaluate what a name is assigned, each time anew: under fakes its tensors must be fakes."""
+    assigned = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)
+    ]
+    if not assigned:
+        defined = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
+        raise FactMissingError(
+            f"{file.path} defines no `{name}`",
+            f"it has {', '.join(defined) or 'no classes'}",
+            Location(str(file.path), 1),
+        )
+    place = Location(str(file.path), assigned[0].lineno)
+    at_top = any(n in tree.body for n in assigned)
+    if at_top:
+        return Made(lambda: _fresh(file, tree).look_up(name), file, spec, place)
+    node = assigned[-1]
+    scopes = scopes_around(tree, node)
+    return Made(lambda: evaluate_in(file, node.value, scopes), file, spec, place)
+
+
+def _fresh(file: File, tree: ast.Module) -> File:
+    """Load a file once more, with its tensors made in the world that is entered now."""
+    from types import ModuleType  # noqa: PLC0415
+
+    module = ModuleType(file.module.__name__)
+    module.__file__, module.__package__, module.__spec__ = (
+        file.module.__file__,
+        file.module.__package__,
+        file.module.__spec__,
+    )
+    anew = File(
+        file.path, module, plan(tree), Project(file.project.folders, contextlib.nullcontext, file.project.files)
+    )
+    anew.begin()
+    return anew
+
+
+def _on_line(file: File, tree: ast.Module, text: str, line: int) -> Made:
+    """The call that makes a model on that line, else the class the line is in."""
+    place = Location(str(file.path), line)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    loads = [
+        c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in {"from_pretrained", "from_config"}
+    ]
+    assigned = [
+        n.value
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Call)
+        and n.lineno <= line <= (n.end_lineno or n.lineno)
+    ]
+    chosen = next(iter([*sorted(loads, key=lambda c: (c.end_lineno or 0) - c.lineno), *assigned]), None)
+    if chosen is not None:
+        scopes = scopes_around(tree, chosen)
+        node = chosen
+        spec = next((s for s in specs(text, str(file.path)) if not owner(text, s)), NOTHING)
+        return Made(lambda: evaluate_in(file, node, scopes), file, spec, place)
+    around = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
+    if not around:
+        raise FactMissingError(
+            f"no model is made on line {line}", "name a line with a from_pretrained call, or file.py:ClassName", place
+        )
+    return _named(file, tree, text, around[0].name)
