@@ -35,6 +35,7 @@ function stages() {
     pytest("units, rules and generated documents", [
       "tests",
       "--ignore=tests/proofs",
+      "--ignore=tests/probe",
       "--ignore=tests/failures",
       "--ignore=tests/lsp",
       ...NOT_SLOW,

@@ -50,5 +50,9 @@ def _repeated(module: nn.Module) -> set[str]:
 
 
 def _is_block(module: nn.Module) -> bool:
-    has_parts = next(module.children(), None) is not None
-    return has_parts and not isinstance(module, CONTAINERS) and next(module.parameters(), None) is not None
+    """A sequence is a block where it holds none itself, as in a list of `Sequential(Linear, GELU, Linear)`."""
+    if next(module.children(), None) is None or next(module.parameters(), None) is None:
+        return False
+    if isinstance(module, nn.Sequential):
+        return not any(_repeated(part) for part in module.modules() if isinstance(part, CONTAINERS))
+    return not isinstance(module, CONTAINERS)

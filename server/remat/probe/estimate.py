@@ -11,8 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from remat.probe.checkpoint_calls import checkpoint_calls
 from remat.probe.checkpointed import inactive_because, kept, recomputed, saved_by_module, with_submodules
+from remat.probe.cpu import cpu_effects, cpu_scratch
 from remat.probe.cuda import cuda_effects
-from remat.probe.fakes import fake_friendly
+from remat.probe.fakes import fake_friendly, plain_masks
 from remat.probe.messages import AS_WRITTEN, LineBytes, ModuleBytes, Range, VariantResult
 from remat.probe.modules import Modules, watching
 from remat.probe.replay import alive_at, peaks_for_cpu, peaks_for_cuda, settle_categories, timeline
@@ -47,8 +48,12 @@ def estimate(built: Built, variant: Variant, device: Device, gpu: str | None = N
         model, policy = apply_variant(model, variant)
         modules = Modules(model)
         _track_model(model, trace)
+        world.enter_context(plain_masks())
         if device == "cuda":
-            trace.on_operator = world.enter_context(cuda_effects(trace, gpu))
+            trace.scratch = world.enter_context(cuda_effects(trace, gpu))
+        else:
+            world.enter_context(cpu_effects(trace))
+            trace.scratch = cpu_scratch
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)

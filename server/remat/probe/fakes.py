@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -36,11 +37,30 @@ def _replacements() -> Iterator[tuple[object, str, object]]:
     yield nn.Module, "float", lambda self: _module_to(self, torch.float32)
     yield nn.Module, "double", lambda self: _module_to(self, torch.float64)
     yield torch.Tensor, "cuda", _same_tensor
-    # transformers >= 4.53 takes fakes for tracing, where it must assume packed sequences: it would build a full mask
-    # and lose flash attention and native grouped-query attention (29.1 instead of 26.6 GiB on an 8B model).
-    masks = sys.modules.get("transformers.masking_utils")
-    if masks is not None and hasattr(masks, "find_packed_sequence_indices"):
-        yield masks, "find_packed_sequence_indices", _nothing
+    # copy.deepcopy of a fake (nn.TransformerEncoder copies its layer) would copy the fake mode with it.
+    yield torch.Tensor, "__deepcopy__", _deep_copy
+    yield nn.Parameter, "__deepcopy__", _deep_copy
+
+
+@contextlib.contextmanager
+def plain_masks() -> Iterator[None]:
+    """Inside it Hugging Face models make the masks they make outside of tracing. Enter it once the model is made.
+
+    transformers >= 4.53 takes fakes for tracing, where it must assume packed sequences: it would build a full mask and
+    lose flash attention and native grouped-query attention (29.1 instead of 26.6 GiB on an 8B model).
+    """
+    masks = None
+    if "transformers" in sys.modules:
+        with contextlib.suppress(ImportError):
+            masks = importlib.import_module("transformers.masking_utils")
+    kept = getattr(masks, "find_packed_sequence_indices", None)
+    if kept is not None:
+        masks.find_packed_sequence_indices = _nothing  # type: ignore[union-attr]
+    try:
+        yield
+    finally:
+        if kept is not None:
+            masks.find_packed_sequence_indices = kept  # type: ignore[union-attr]
 
 
 def _unchanged(tensor: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
@@ -57,6 +77,15 @@ def _same_module(self: nn.Module, *_args: object, **_kwargs: object) -> nn.Modul
 
 def _same_tensor(self: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
     return self
+
+
+def _deep_copy(self: torch.Tensor, memo: dict[int, object]) -> object:
+    if id(self) not in memo:
+        with torch.no_grad():
+            copy = self.detach().clone()
+        is_parameter = isinstance(self, nn.Parameter)
+        memo[id(self)] = nn.Parameter(copy, self.requires_grad) if is_parameter else copy
+    return memo[id(self)]
 
 
 def _module_to(self: nn.Module, *args: object, **kwargs: object) -> nn.Module:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from remat.probe.built import Inputs
 from remat.probe.optimizers import make_optimizer
 from remat.probe.variants import dtype_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from remat.probe.built import Built, Inputs
+    from remat.probe.built import Built
     from remat.probe.messages import Variant
     from remat.probe.trace import Trace
 
@@ -31,7 +32,7 @@ def run_steps(built: Built, variant: Variant, model: nn.Module, trace: Trace) ->
     for step in range(STEPS):
         for _ in range(variant.grad_accum):
             trace.begin("data", step)
-            batch = built.make_batch(model, variant.batch, variant.seq)
+            batch = make_batch(built, variant, model)
             _track_batch(batch, trace)
             trace.begin("forward", step)
             loss, output = _forward(built, variant, model, batch)
@@ -50,6 +51,22 @@ def run_steps(built: Built, variant: Variant, model: nn.Module, trace: Trace) ->
             _track_state(optimizer, trace)
             optimizer.zero_grad()
     del held
+
+
+def make_batch(built: Built, variant: Variant, model: nn.Module) -> Inputs:
+    """The target's batch; where the variant names a dtype, floating inputs have it too, as the model needs."""
+    batch = built.make_batch(model, variant.batch, variant.seq)
+    if variant.dtype is None:
+        return batch
+    dtype = dtype_of(variant.dtype)
+
+    def cast(item: object) -> object:
+        if not (isinstance(item, torch.Tensor) and item.is_floating_point()) or item.dtype == dtype:
+            return item
+        return item.detach().to(dtype).requires_grad_(item.requires_grad)
+
+    args, kwargs = torch.utils._pytree.tree_map(cast, (batch.args, batch.kwargs))
+    return Inputs(args, kwargs)
 
 
 def _forward(built: Built, variant: Variant, model: nn.Module, batch: Inputs) -> tuple[torch.Tensor, object]:

@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from remat.probe.flops import flops_of
+from remat.probe.kernels import STAND_INS
 from remat.probe.lenient import Assumed, Unknowable, assume
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Trace(TorchDispatchMode):
         self.recomputing = 0
         self.checkpointing = 0
         self._live: dict[int, tuple[int, object]] = {}
-        self.on_operator: Callable[[Trace, str, tuple[object, ...], object], None] | None = None
+        self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
+        """of an operator, by its name, arguments and result: bytes taken before the result is there, and beside it"""
 
     def begin(self, phase: str, step: int) -> None:
         if phase == "forward":
@@ -145,16 +147,25 @@ class Trace(TorchDispatchMode):
             return func(*args, **kwargs)
         if "device" in kwargs:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
-        try:
-            out = func(*args, **kwargs)
-        except Unknowable as error:
-            out = assume(func, args, error, self.log.assumed, _line_outside_torch())
+        out = self._run(func, name, args, kwargs)
+        before, beside = self.scratch(name.rpartition(":")[2], args, out)
+        if before:
+            self.passing(before, name)
         for tensor in _tensors(out):
             self.track(tensor, name)
+        if beside:
+            self.passing(beside, name)
         self._count(func, args, kwargs, out)
-        if self.on_operator is not None:
-            self.on_operator(self, name[6:], args, out)
         return out
+
+    def _run(
+        self, func: torch._ops.OpOverload, name: str, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        try:
+            stand_in = STAND_INS.get(name)
+            return func(*args, **kwargs) if stand_in is None else stand_in(args, kwargs)
+        except Unknowable as error:
+            return assume(func, args, error, self.log.assumed, _line_outside_torch())
 
     def _count(self, func: object, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
         flops = flops_of(func, args, kwargs, out)

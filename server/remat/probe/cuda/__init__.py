@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def cuda_effects(trace: Trace, gpu: str | None) -> Iterator[Callable[[Trace, str, tuple[object, ...], object], None]]:  # noqa: ARG001
+def cuda_effects(
+    trace: Trace,
+    gpu: str | None,  # noqa: ARG001
+) -> Iterator[Callable[[str, tuple[object, ...], object], tuple[int, int]]]:
     with cuda_defaults():
-        yield lambda *_: None
+        yield lambda *_: (0, 0)
