@@ -169,3 +169,65 @@ def test_gloos_receiver_of_another_size_is_a_victim_and_the_sender_is_unknown() 
     assert report.cause is not None
     assert "expected 24 bytes and received 536" in report.cause.summary
     assert [one.fact[:16] for one in report.missing] == ["which rank sent "]
+
+
+DUMP = """torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([2])
+Traceback (most recent call last): (RANK 2)
+  File "/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/filesystem.py", line 700, in read_data
+    with self.fs.create_stream(new_path, "rb") as stream:
+FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/__2_0.distcp'"""
+
+
+def test_an_error_that_a_distributed_checkpoint_raises_on_every_rank_is_the_rank_s_that_it_names() -> None:
+    check([raised(rank, DUMP) for rank in range(4)], "io.file_missing", 2, [0, 1, 3])
+
+
+def test_an_error_that_a_distributed_checkpoint_collects_from_every_rank_is_nobody_s() -> None:
+    every = DUMP.replace("[2]", "[0, 1]").replace("(RANK 2)", "(RANK 0)") + DUMP[DUMP.index("\n") :].replace(
+        "RANK 2", "RANK 1"
+    )
+    check([raised(rank, every) for rank in range(2)], "io.file_missing", None, [])
+
+
+def test_a_traceback_in_a_launcher_s_list_is_that_rank_s() -> None:
+    text = (
+        'Traceback (most recent call last):\n    File "/home/dev/fit.py", line 9, in f\n      g()\n  ValueError: no\n'
+    )
+    others, root = ended((3, 1), (5, -15), root=3).split("Root Cause")
+    report = diagnose(f"{others}Root Cause{root.replace('To enable traceback see: x', text)}")
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("code.user_exception", 3)
+
+
+def test_a_restart_that_ended_well_is_no_failure() -> None:
+    log = [
+        raised(1, "ValueError: x"),
+        "E1130 00:47:15.6 1 torch/x/api.py:1] failed (exitcode: 1) local_rank: 1 (pid: 10) of binary: python",
+        "W1130 00:47:16.1 1 torch/x/api.py:8] [default] FAILED. 3/3 attempts left; will restart worker group",
+        "I1130 01:47:16.1 1 torch/x/api.py:9] [default] worker group successfully finished.",
+    ]
+    assert not diagnose("\n".join(log)).failed
+
+
+def test_a_task_that_ran_out_of_memory_is_not_a_cancelled_job() -> None:
+    log = [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=884213.0. Some of the step tasks have been OOM Killed.",
+        "srun: error: gpu017: task 5: Out Of Memory",
+        "slurmstepd: error: *** STEP 884213.0 ON gpu016 CANCELLED AT 2025-02-05T07:16:01 ***",
+        "srun: error: gpu016: tasks 0-3: Terminated",
+    ]
+    check(log, "mem.host_oom_kill", 5, [0, 1, 2, 3])
+
+
+def test_a_rank_that_waits_in_another_group_is_not_called_absent() -> None:
+    where = (
+        "[rank{0}]:[E321 03:42:15.4 ProcessGroupNCCL.cpp:1785] [PG ID {1} PG GUID {1} Rank {0}] Exception (either an "
+    )
+    told = (
+        "error or timeout) detected by watchdog at work: {}, last enqueued NCCL work: {}, last completed NCCL work: {}."
+    )
+    call = (
+        "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=120, OpType=ALLREDUCE, Timeout(ms)=1)"
+    )
+    log = [call.format(rank) for rank in (0, 1)] + [where.format(r, 1) + told.format(120, 122, 119) for r in (0, 1)]
+    check([*log, where.format(2, 2) + told.format(30, 31, 29)], "nccl.timeout_undetermined", None, [0, 1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.evidence import SIGNALS, Case, Exit
@@ -12,6 +13,7 @@ _REJECTED = re.compile(
     r"unrecognized arguments|arguments are required|^argument |invalid choice|expected (?:one|at least one) "
     r"argument|No such option|Missing (?:option|argument)"
 )
+_OTHER_SIZE = re.compile(r"Received data size doesn't match|op\.preamble\.length <= op\.nbytes")
 _CRASHES = {
     -9: "proc.sigkill_unknown",
     -11: "proc.segfault",
@@ -81,8 +83,7 @@ def _crash(crashed: list[Exit]) -> Verdict | None:
     facts = {"who": who}
     lines = tuple(e.line for e in crashed[:4])
     made = verdict(kinds.pop(), facts, lines, "the launcher shows how the process ended", rank)
-    plain = {name: value for name, value in made.facts.items() if name != "settled"}
-    return Verdict(made.kind, plain, made.lines, made.step, rank, involved=frozenset(ranks))
+    return replace(_unsettled(made), involved=frozenset(ranks))
 
 
 def _stopped_alone(case: Case) -> Verdict | None:
@@ -105,7 +106,7 @@ def _stopped_alone(case: Case) -> Verdict | None:
 def _aborted(case: Case) -> Verdict | None:
     """SIGABRT counts only where the rank has no waiting text of its own."""
     what = case.first("cpp_what")
-    if what is not None and "Received data size doesn't match" in what.facts["what"]:
+    if what is not None and _OTHER_SIZE.search(what.facts["what"]):
         victims = frozenset(e.rank for e in case.exits.values() if e.code == -6)
         facts = {
             "difference": what.facts["what"][:200],
@@ -128,6 +129,9 @@ def _without_launcher(case: Case) -> Verdict | None:
     """A shell's `Killed`, `Segmentation fault` or `Bus error`."""
     if case.exits or case.waits:
         return None
+    if (ended := case.first("deepspeed_exit")) is not None and (code := int(ended.facts["code"])) in _CRASHES:
+        who = {"who": "A process (DeepSpeed's launcher does not say which)"}
+        return _unsettled(verdict(_CRASHES[code], who, (ended.line,), "the launcher shows how a process ended"))
     signalled = case.first("signalled")
     names = (("killed", "proc.sigkill_unknown"), ("faulted", "proc.segfault"), ("bus_fault", "proc.sigbus"))
     notice: Noticed | None = None
@@ -139,17 +143,24 @@ def _without_launcher(case: Case) -> Verdict | None:
         ):
             notice = notice or signalled
         if notice is not None and notice.line >= case.last - 40:
-            made = verdict(identity, {"who": "The process"}, (notice.line,), "the shell shows how the process ended")
-            plain = {key: value for key, value in made.facts.items() if key != "settled"}
-            return Verdict(made.kind, plain, made.lines, made.step)
+            who = {"who": "The process"}
+            return _unsettled(verdict(identity, who, (notice.line,), "the shell shows how the process ended"))
     return None
+
+
+def _unsettled(made: Verdict) -> Verdict:
+    """Without a stack the signal's reason is missing."""
+    return replace(made, facts={key: value for key, value in made.facts.items() if key != "settled"})
+
+
+_UNSAID = ("root", "ray_died", "deepspeed_exit", "exit_code")  # somebody says that a process failed, and no more
 
 
 def unexplained(case: Case) -> Verdict | None:
     """Something failed, and nothing shows what."""
     lines = case.launcher or tuple(line for found in case.waits.values() for line in found)[:4]
     bad = sorted(e.rank for e in case.exits.values() if e.code not in {0, -15})
-    if not lines or (not case.exits and not case.waits and not case.notices.get("root")):
+    if not lines or not (case.exits or case.waits or any(name in case.notices for name in _UNSAID)):
         return None
     if len(bad) > 1:
         codes = {case.exits[rank].code for rank in bad}
@@ -168,6 +179,9 @@ def unexplained(case: Case) -> Verdict | None:
             f"the Failures list and rank {bad[0]}'s traceback above the selection; torchelastic's Root Cause alone is "
             "the first the agent noticed"
         )
+    elif not case.waits:
+        shown = "only that a process ended, or died, is reported"
+        needed = "the traceback or stderr of the process that ended: its own log"
     else:
         shown = "only ranks that lost a peer are shown"
         needed = "the log of the peer that closed its connection or stalled: its traceback, stderr and exit code"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.recognise import LAUNCHERS, Found, recognise
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remat.diagnose.signature import Facts, Noticed
     from remat.diagnose.tracebacks import Failure
 
+_REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", "exit_code")
 _FAILED = {"failed", "entry_code", "deepspeed_exit", "task_ended"}  # what launchers say of a run that failed
 SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
 
@@ -61,10 +62,18 @@ def gather(run: Run) -> Case:
     named = {failure.rank for failure in printed}
     printed += [failure for failure in run.entry_failures if failure.rank not in named and not _of_launcher(failure)]
     found = [recognise(failure, notices) for failure in printed]
+    origin = _origin(printed)
+    if origin is not None:
+        found = [
+            replace(one, rank=origin) if failure.origins else one for one, failure in zip(found, printed, strict=True)
+        ]
     if any(not one.logged for one in found):
         found = [one for one in found if not one.logged]
     found += _bare(notices)
     boundary = _restarted_at(notices)
+    if boundary and any(n.line > boundary for n in notices.get("group_ended", ())) and "root" not in notices:
+        found = []  # what failed was restarted, and that ended well
+        notices = {name: kept for name, kept in notices.items() if name not in _FAILED | {"timeout", "status"}}
     later = tuple(one for one in found if boundary and one.lines[-1] > boundary)
     found = [one for one in found if one not in later]
     if boundary and not (found or later) and "root" not in notices and run.recovered_count:
@@ -72,6 +81,9 @@ def gather(run: Run) -> Case:
     exits = _exits(notices, boundary)
     terminated, known_by_pid = _terminated(notices, exits, boundary)
     waits = _waits(notices, found)
+    for failure in printed if origin is not None else ():
+        if failure.origins and failure.rank is not None and failure.rank != origin:
+            waits.setdefault(failure.rank, (failure.chain[0].at,))
     world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid | _between(notices)
     return Case(
         own=tuple(one for one in found if not one.waiting),
@@ -82,7 +94,7 @@ def gather(run: Run) -> Case:
         seen=dict(run.ranks),
         terminated=terminated,
         complete="others" in notices,
-        launcher=tuple(n.line for name in ("failed", "root", "entry_code", "death") for n in notices.get(name, ()))[:4],
+        launcher=tuple(n.line for name in _REPORTED for n in notices.get(name, ()))[:4],
         later=later,
         last=max(run.last, 1),
         waits=waits,

@@ -80,6 +80,12 @@ LAUNCHER = (
     _mark("group_ended", "worker group successfully finished"),
     _mark("ray_died", "A worker died or was killed while executing a task by an unexpected system error"),
     _mark("killed", " 137", r"exit(?:ed)? (?:with )?(?:code )?137\b"),
+    _mark("faulted", " 139", r"exit(?:ed)? (?:with )?(?:code )?139\b"),
+    _mark(
+        "exit_code",
+        "ode",
+        r"(?:Process finished with exit code|[\w.-]+ exited with code|^\s*Exit Code:) {1,8}(?P<code>[1-9]\d{0,2})\b",
+    ),
     _mark("faulted", "egmentation fault", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Segmentation fault(?: \(core dumped\))?"),
     _mark("bus_fault", "Bus error", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Bus error(?: \(core dumped\))?"),
 )
@@ -116,7 +122,7 @@ NCCL = (
     _mark(
         "timeout",
         "Watchdog caught collective operation timeout",
-        r"Rank (?P<rank>\d+)\] +Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+        r"(?:Rank (?P<rank>\d+)\] +)?Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
         r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+),)? Timeout\(ms\)="
         r"(?P<timeout>\d+)\)",
     ),
@@ -139,7 +145,9 @@ NCCL = (
         r"enqueued NCCL "
         r"work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
     ),
-    _mark("stuck", "watchdog got stuck", r"Rank (?P<rank>\d+)\].*?watchdog got stuck for (?P<seconds>\d+) seconds"),
+    _mark(
+        "stuck", "watchdog got stuck", r"(?:Rank (?P<rank>\d+)\].*?)?watchdog got stuck for (?P<seconds>\d+) seconds"
+    ),
     _mark("no_recorder", "FlightRecorder is disabled"),
     _mark("nccl_warn", "NCCL WARN", r"NCCL WARN (?P<text>.{1,300})"),
     _mark("bootstrap", "Bootstrap : Using", r"Bootstrap : Using (?P<interface>[\w.-]+):(?P<address>[\w.:]+)"),
@@ -167,6 +175,7 @@ TRAINING = (
     ),
     _mark("tokenising", "okeniz", r"(?P<what>[Tt]okeniz[^:|]{0,80}):\s+(?P<percent>\d+)%\|"),
     _mark("tokenising", "Map", r"^(?P<what>Map[^:|]{0,60}):\s+(?P<percent>\d+)%\|"),
+    _mark("batches", " batches", r"^(?:epoch|Epoch) \d+: (?P<batches>\d+) batches"),
     _mark("batches", " batches", r"(?:ran out|exhausted|finished|has|got)\D{0,30}(?P<batches>\d+) batches"),
 )
 MARKS = (*LAUNCHER, *MACHINE, *NCCL, *TRAINING)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from remat.diagnose.clocks import first_of
 from remat.diagnose.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -104,15 +105,11 @@ def _of_several(case: Case, ranked: dict[int, Found]) -> Verdict:
         return _made(first, "every rank that failed has the same error: code or configuration", None, case, everyone)
     times = {rank: one.time for rank, one in ranked.items()}
     hosts = {one.host for one in ranked.values()}
-    if (
-        all("." in time or "," in time for time in times.values())
-        and len(set(times.values())) == len(times)
-        and len(hosts) == 1
-    ):
-        rank = min(times, key=lambda rank: times[rank])
+    rank = first_of(times) if len(hosts) == 1 else None
+    if rank is not None:
         return _made(
             ranked[rank],
-            "the earliest of the ranks' own errors, by the clock before each line",
+            "the earliest of the ranks' own errors, by the clocks of the log",
             rank,
             case,
             everyone - {rank},
@@ -131,10 +128,17 @@ def _best_by_rank(own: list[Found]) -> dict[int | None, Found]:
     for one in own:
         if one.rank not in best or one.weight > best[one.rank].weight:
             before = best.get(one.rank)
-            best[one.rank] = _with_place(one, before)
+            best[one.rank] = _with_time(_with_place(one, before), before)
         elif best[one.rank].place is None and one.place is not None and not best[one.rank].signature.asynchronous:
             best[one.rank] = _with_place(best[one.rank], one)
+        best[one.rank] = _with_time(best[one.rank], one)
     return best
+
+
+def _with_time(one: Found, other: Found | None) -> Found:
+    """An error file gives the time of an error that the rank printed without one."""
+    same = other is not None and (other.said == one.said or not one.said)
+    return replace(one, time=other.time) if other is not None and same and not one.time else one
 
 
 def _with_place(one: Found, other: Found | None) -> Found:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from remat.diagnose.clocks import NATIVE
 from remat.diagnose.log import numbered, pieces
 from remat.diagnose.notices import MARKS, noticed
 from remat.diagnose.prefixes import Prefixes, Said
@@ -54,6 +55,7 @@ _RANK = re.compile(r"\[(?:[Rr]ank[ :=]?|default)(\d{1,6})\]")
 _STARTS = ("[rank", "[rank ", "[rank:", "[default", "[Rank ", "[Rank", "[Rank:")
 _MOST_NOTICES = 64  # of one name from one rank, in a run
 _MOST_FAILURES = 24  # of one process
+_JUST_BEFORE = 2  # lines between a logger's message and the traceback that belongs to it
 _IDLE = 400  # physical lines after which a traceback is not continued
 _BLOCK = 64  # lines that are searched for needles at once
 _ALWAYS = 1024  # the first lines are all read: a head that was cut off has no needle
@@ -101,6 +103,8 @@ class Recorder:
     entry_rank: int | None = None
     opened: bool = False  # a traceback was read since the last look at who is watched
     listening: int = 0  # until this line a launcher's list may go on
+    clocks: dict[int | None, tuple[int, str]] = field(default_factory=dict)  # of each rank: last stamped line, its time
+    entry_time: str = ""
     skipped: str = ""  # the dull line just before: it may be the tail of a traceback that is cut off
 
     def block(self, lines: list[tuple[int, str]]) -> None:
@@ -169,7 +173,10 @@ class Recorder:
             reader = run.readers[key] = Reader(said.rank, said.host, said.logged)
         if self.entry is not None and self._in_entry(said, number):
             return
-        consumed = reader.feed(said.text, number, said.time)
+        if "traceback : Traceback" in said.text:  # a launcher's entry, which is no traceback of this process
+            self._notices(run, said, number, in_traceback=False)
+            return
+        consumed = reader.feed(said.text, number, self._time(said, number))
         if prompt is None and reader.failures and not reader.style and not consumed and _goes_on(said.text):
             self._recovered(run, reader)
         if len(reader.failures) > _MOST_FAILURES:
@@ -180,6 +187,14 @@ class Recorder:
         if not (consumed and reader.style == "python"):  # a frame or its source means nothing else
             self._notices(run, said, number, in_traceback=consumed)
 
+    def _time(self, said: Said, number: int) -> str:
+        """The time before this line, or before the line just above that its rank logged."""
+        if said.time or said.rank is None:
+            self.clocks[said.rank] = (number, said.time)
+            return said.time
+        at, time = self.clocks.get(said.rank, (0, ""))
+        return time if number - at <= _JUST_BEFORE else ""
+
     def _notices(self, run: Run, said: Said, number: int, *, in_traceback: bool) -> None:
         for name, facts in noticed(said.text):
             if name == "failed":
@@ -189,12 +204,16 @@ class Recorder:
                 self.listening = number + _LISTEN
             if name == "entry_rank":
                 self.entry_rank = int(facts["rank"])
+            elif name == "entry_time":
+                self.entry_time = facts["time"]
             elif name == "entry_text" and "Traceback" in facts["text"]:
                 self.entry = Reader(self.entry_rank, said.host)
-                self.entry.feed(facts["text"], number, said.time)
+                self.entry.feed(facts["text"], number, self.entry_time)
         if not in_traceback and _BARE.search(said.text):
             for identity, facts in bare(said.text):
-                run.notice(f"bare:{identity}", said, number, facts)
+                native = NATIVE.search(said.text)
+                timed = replace(said, time=said.time or (native["time"] if native else ""))
+                run.notice(f"bare:{identity}", timed, number, facts)
 
     def _in_entry(self, said: Said, number: int) -> bool:
         """Read a traceback that the launcher copied into its list of failures."""

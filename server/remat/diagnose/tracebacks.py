@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-_HEADER = re.compile(r"Traceback \((?:most recent call last|most recent call first)\)")
+_HEADER = re.compile(
+    r"Traceback \((?:most recent call last|most recent call first)\)(?:: \(RANK (?P<origin>\d{1,6})\))?"
+)
 _FRAME = re.compile(
     r'^[\s|]*File "(?P<path>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in |  ?in )?(?P<function>.{0,200})$'
 )
@@ -74,6 +76,7 @@ class Failure:
     time: str = ""
     logged: bool = False
     truncated: bool = False
+    origins: tuple[int, ...] = ()  # ranks that a distributed checkpoint's dump says these exceptions are of
 
     @property
     def first(self) -> int:
@@ -101,6 +104,7 @@ class Reader:
     _time: str = ""
     _link: bool = False
     _ignored: bool = False
+    _origin: int | None = None
     _raised: Raised | None = None
     _more: list[str] = field(default_factory=list)
     _outside: str = ""  # the line before, where it may be the tail of a traceback whose head is cut off
@@ -110,7 +114,7 @@ class Reader:
         """Read one line; True: it belongs to a traceback."""
         if "Traceback (most recent" in text and (header := _HEADER.search(text)):
             self.fed = number
-            self._open(text[: header.start()], number, time)
+            self._open(text[: header.start()], number, time, header["origin"])
             return True
         self.fed = number
         if not self.style:
@@ -121,10 +125,11 @@ class Reader:
             return self._in_rich(text, number)
         return self._in_frames(text, number)
 
-    def _open(self, left: str, number: int, time: str) -> None:
-        linked = self._link or "Original " in left or left.lstrip()[:1] in {"|", "+"}
+    def _open(self, left: str, number: int, time: str, origin: str | None) -> None:
+        linked = self._link or origin is not None or "Original " in left or left.lstrip()[:1] in {"|", "+"}
         self.close()
         self._link = linked and bool(self.failures)
+        self._origin = int(origin) if origin is not None else None
         self._ignored = self._outside.startswith("Exception ignored")
         self._frames, self._sources = [], []
         self._first, self._time, self._strange = number, time, 0
@@ -249,13 +254,15 @@ class Reader:
             last = self.failures.pop()
             if len(last.chain) < 12:
                 last = replace(last, chain=(*last.chain, raised))
+            if self._origin is not None:
+                last = replace(last, origins=(*last.origins, self._origin))
             self.failures.append(last)
         else:
             cut = not raised.frames and raised.type != "Fatal Python error"
             self.failures.append(
                 Failure((raised,), self.rank, self.host, self._time, logged=self.logged, truncated=cut)
             )
-        self._link = False
+        self._link, self._origin = False, None
 
 
 def _exception(text: str) -> tuple[str, str] | None:

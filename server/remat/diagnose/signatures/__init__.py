@@ -9,6 +9,7 @@ from remat.diagnose.signatures import (
     activation_checkpointing,
     autograd,
     code,
+    compiling,
     cuda,
     data,
     ddp,
@@ -25,8 +26,8 @@ from remat.diagnose.signatures import (
 )
 
 FAMILIES = (
-    activation_checkpointing, autograd, code, cuda, data, ddp, distributed, environment, host_memory, libraries, memory,
-    nccl, precision, process, state, storage,
+    activation_checkpointing, autograd, code, compiling, cuda, data, ddp, distributed, environment, host_memory,
+    libraries, memory, nccl, precision, process, state, storage,
 )  # fmt: skip
 SIGNATURES: tuple[Signature, ...] = tuple(signature for family in FAMILIES for signature in family.SIGNATURES)
 KINDS: dict[str, Signature] = {signature.id: signature for signature in SIGNATURES}

@@ -212,11 +212,12 @@ SIGNATURES = (
             "MetadataIncompleteBuffer",
             "Error while deserializing",
             "[Errno 22] Invalid argument",
+            "Ran out of input",
         ),
         pattern=r"PytorchStreamReader failed|failed finding central directory|PyTorchFileReader|[Ii]nvalid "
         r"magic number|invalid header or archive|HeaderTooLarge"
         r"|InvalidHeaderDeserialization|MetadataIncompleteBuffer|SafetensorError: Error while deserializing"
-        r"|(?P<refused>\[Errno 22\] Invalid argument)",
+        r"|(?P<refused>\[Errno 22\] Invalid argument|EOFError: Ran out of input)",
         read=_archive,
         cause="The checkpoint file is damaged or incomplete: its archive cannot be read.",
         fix="Resume from the previous checkpoint; save atomically (write to a temporary file, then rename).",
