@@ -1,9 +1,9 @@
-"""Two training steps under a trace, written as a plain training loop writes them."""
+"""Training steps, written as a plain training loop writes them, for whoever watches: a trace, or a measurement."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -18,37 +18,55 @@ if TYPE_CHECKING:
 
     from remat.probe.built import Built
     from remat.probe.messages import Variant
-    from remat.probe.trace import Trace
 
 STEPS = 2
 """the first makes gradients and optimizer state; the second has all of them from its start"""
 
 
-def run_steps(built: Built, variant: Variant, model: nn.Module, trace: Trace) -> None:
-    """Runs `STEPS` steps. The trace is entered; the model's own tensors are tracked already."""
+class Watcher(Protocol):
+    """Who is told what the loop does next."""
+
+    def begin(self, phase: str, step: int) -> None: ...
+    def end_forward(self) -> None: ...
+    def track(self, tensor: torch.Tensor, operator: str, category: str) -> None: ...
+
+
+def run_steps(
+    built: Built,
+    variant: Variant,
+    model: nn.Module,
+    watcher: Watcher,
+    *,
+    steps: int = STEPS,
+    device: torch.device | None = None,
+) -> None:
+    """Runs `steps` steps. A trace is entered, and knows the model's own tensors already.
+
+    `device`: where the batch is moved to before each step; None leaves it where it is made, as fakes want it.
+    """
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = make_optimizer(variant.optimizer, parameters, built)
     held: object = None
-    for step in range(STEPS):
+    for step in range(steps):
         for _ in range(variant.grad_accum):
-            trace.begin("data", step)
-            batch = make_batch(built, variant, model)
-            _track_batch(batch, trace)
-            trace.begin("forward", step)
-            loss, output = _forward(built, variant, model, batch)
+            watcher.begin("data", step)
+            batch = _moved(make_batch(built, variant, model), device)
+            _track_batch(batch, watcher)
+            watcher.begin("forward", step)
+            loss, output = _forward(built, variant, model, batch, "cpu" if device is None else device.type)
             held = output if built.holds_outputs else None
             del output
-            trace.end_forward()
-            trace.begin("backward", step)
+            watcher.end_forward()
+            watcher.begin("backward", step)
             loss.backward()
             del loss, batch
             for parameter in parameters:
                 if parameter.grad is not None:
-                    trace.track(parameter.grad, "grad", "gradients")
+                    watcher.track(parameter.grad, "grad", "gradients")
         if optimizer is not None:
-            trace.begin("optimizer", step)
+            watcher.begin("optimizer", step)
             optimizer.step()
-            _track_state(optimizer, trace)
+            _track_state(optimizer, watcher)
             optimizer.zero_grad()
     del held
 
@@ -69,24 +87,38 @@ def make_batch(built: Built, variant: Variant, model: nn.Module) -> Inputs:
     return Inputs(args, kwargs)
 
 
-def _forward(built: Built, variant: Variant, model: nn.Module, batch: Inputs) -> tuple[torch.Tensor, object]:
+def _forward(
+    built: Built, variant: Variant, model: nn.Module, batch: Inputs, device: str
+) -> tuple[torch.Tensor, object]:
     autocast: AbstractContextManager[object] = contextlib.nullcontext()
     if variant.autocast is not None:
-        autocast = torch.autocast("cpu", dtype=dtype_of(variant.autocast))
+        autocast = torch.autocast(device, dtype=dtype_of(variant.autocast))
     with autocast:
         output = model(*batch.args, **batch.kwargs)
         loss = built.make_loss(output, batch)
     return loss, output if built.holds_outputs else None
 
 
-def _track_batch(batch: Inputs, trace: Trace) -> None:
+def _moved(batch: Inputs, device: torch.device | None) -> Inputs:
+    if device is None:
+        return batch
+
+    def move(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
+
+    return Inputs(*torch.utils._pytree.tree_map(move, (batch.args, batch.kwargs)))
+
+
+def _track_batch(batch: Inputs, watcher: Watcher) -> None:
     for tensor in torch.utils._pytree.tree_leaves((batch.args, batch.kwargs)):
         if isinstance(tensor, torch.Tensor):
-            trace.track(tensor, "input", "inputs")
+            watcher.track(tensor, "input", "inputs")
 
 
-def _track_state(optimizer: torch.optim.Optimizer, trace: Trace) -> None:
+def _track_state(optimizer: torch.optim.Optimizer, watcher: Watcher) -> None:
     for state in optimizer.state.values():
         for value in torch.utils._pytree.tree_leaves(dict(state)):
             if isinstance(value, torch.Tensor):
-                trace.track(value, "state", "optimizer")
+                watcher.track(value, "state", "optimizer")

@@ -63,9 +63,11 @@ class Log:
 class Trace(TorchDispatchMode):
     """Logs what runs inside it. Enter it inside `FakeTensorMode`, or without one for a real run."""
 
-    def __init__(self) -> None:
+    def __init__(self, real_on: str | None = None) -> None:
+        """`real_on`: the type of the device whose tensors count in a real run; None: fakes, all of which count."""
         super().__init__()
         self.log = Log()
+        self.real_on = real_on
         self.phase = "load"
         self.step = 0
         self.modules: list[str] = []
@@ -104,7 +106,7 @@ class Trace(TorchDispatchMode):
             if category:
                 self.log.allocations[known[0]].category = category
             return
-        if tensor.device.type == "meta":
+        if tensor.device.type == "meta" or self.real_on not in {None, tensor.device.type}:
             return
         index = self.allocate(storage.nbytes(), operator, category)
         key = storage._cdata
@@ -145,7 +147,7 @@ class Trace(TorchDispatchMode):
         name = func._schema.name
         if name == "prim::device":
             return func(*args, **kwargs)
-        if "device" in kwargs:
+        if "device" in kwargs and self.real_on is None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
         out = self._run(func, name, args, kwargs)
         before, beside = self.scratch(name.rpartition(":")[2], args, out)
@@ -161,6 +163,8 @@ class Trace(TorchDispatchMode):
     def _run(
         self, func: torch._ops.OpOverload, name: str, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
+        if self.real_on is not None:
+            return func(*args, **kwargs)
         try:
             stand_in = STAND_INS.get(name)
             return func(*args, **kwargs) if stand_in is None else stand_in(args, kwargs)
