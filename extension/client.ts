@@ -13,6 +13,7 @@ import {
 } from "vscode-languageclient/node";
 import type { Choice } from "./choice";
 import { type Level, notify } from "./notify";
+import { PROBE_PROGRESS, type ProbeProgress } from "./protocol";
 import { forServer, readSettings } from "./settings";
 import { PYTHON_FILES } from "./status";
 
@@ -23,11 +24,17 @@ class SilentClient extends LanguageClient {
   }
 }
 
-export function createClient(start: ServerOptions, choice: Choice, log: vscode.LogOutputChannel): LanguageClient {
+export function createClient(
+  start: ServerOptions,
+  choice: Choice,
+  log: vscode.LogOutputChannel,
+  hear: (progress: ProbeProgress) => void,
+): LanguageClient {
   const client = new SilentClient("remat", "Remat", start, options(choice, log));
   client.onNotification(ShowMessageNotification.type, ({ type, message }) => {
     void notify(log, level(type), message);
   });
+  client.onNotification(PROBE_PROGRESS, hear);
   return client;
 }
 

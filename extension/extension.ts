@@ -6,10 +6,11 @@ import { diagnose, registerDiagnoseCommands } from "./diagnose/commands";
 import { noticeFailures } from "./diagnose/notice";
 import { ofLine } from "./diagnose/sources";
 import { watchInterpreter } from "./interpreter";
+import { registerProbe } from "./probe/commands";
 import { Report } from "./report/report";
 import { Server } from "./server";
 import { needsNewProcess } from "./settings";
-import { createStatus } from "./status";
+import { createStatus, PYTHON_FILES } from "./status";
 import { Executions } from "./terminal/executions";
 import { linkFailures } from "./terminal/links";
 
@@ -36,12 +37,14 @@ export function activate(context: vscode.ExtensionContext): void {
     .then((watching) => context.subscriptions.push(watching));
   registerCommands(context, running, log);
   registerDiagnosis(context, running, log);
+  context.subscriptions.push(registerProbe(context.extensionUri, running));
   startWithPython(context, running);
 }
 
 /** Terminals are watched from the start; the server is started by the first question. */
 function registerDiagnosis(context: vscode.ExtensionContext, running: Server, log: vscode.LogOutputChannel): void {
   const executions = new Executions();
+  log.info("watches the terminals");
   const report = new Report(context.extensionUri, running, executions);
   context.subscriptions.push(
     executions,
@@ -53,7 +56,8 @@ function registerDiagnosis(context: vscode.ExtensionContext, running: Server, lo
 }
 
 function startWithPython(context: vscode.ExtensionContext, running: Server): void {
-  const isPython = ({ languageId }: vscode.TextDocument) => languageId === "python";
+  // Not every document in Python is a file: VS Code keeps one of what is typed at a Python prompt in a terminal.
+  const isPython = (document: vscode.TextDocument) => vscode.languages.match(PYTHON_FILES, document) > 0;
   if (vscode.workspace.textDocuments.some(isPython)) void running.start();
   context.subscriptions.push(
     vscode.workspace.onDidOpenTextDocument((document) => void (isPython(document) && running.start())),

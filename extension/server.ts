@@ -7,6 +7,7 @@ import { createClient } from "./client";
 import { findLaunch, type Launch, type NoLaunch } from "./launch";
 import { notify } from "./notify";
 import { endProcess, type ServerProcess, startProcess } from "./process";
+import type { ProbeProgress } from "./protocol";
 import { forServer, readSettings } from "./settings";
 import type { Status } from "./status";
 
@@ -32,6 +33,7 @@ export class Server {
   private last: Promise<void> = Promise.resolve();
   private first: Promise<void> | undefined;
   private begun: () => void = () => undefined;
+  private readonly hearers = new Set<(progress: ProbeProgress) => void>();
   /** Why no server runs, in a sentence. */
   private why = NOT_RUNNING;
 
@@ -64,6 +66,12 @@ export class Server {
     const client = this.run?.client;
     if (!client?.isRunning()) throw new NotRunning(this.why);
     return client.sendRequest<R>(method, params, token);
+  }
+
+  /** Calls `hear` with what any probe is doing, until disposed. */
+  onProbeProgress(hear: (progress: ProbeProgress) => void): { dispose(): void } {
+    this.hearers.add(hear);
+    return { dispose: () => this.hearers.delete(hear) };
   }
 
   stop(): Promise<void> {
@@ -135,7 +143,9 @@ export class Server {
       void process.ended.then((end) => this.ended(run, end));
       return process.child;
     };
-    run.client = createClient(start, launch.choice, this.log);
+    run.client = createClient(start, launch.choice, this.log, (progress) => {
+      for (const hear of this.hearers) hear(progress);
+    });
     try {
       await run.client.start();
       this.why = NOT_RUNNING;

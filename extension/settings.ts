@@ -15,6 +15,9 @@ export interface Settings {
   readonly logLevel: string;
   readonly showNotifications: Loudness;
   readonly diagnoseFailedCommands: boolean;
+  /** The card that a probe compares with; null: any. */
+  readonly gpu: string | null;
+  readonly showSavedMemory: boolean;
 }
 
 /** Settings that decide which process runs: a change of one starts the server anew. */
@@ -31,6 +34,8 @@ export function readSettings(folder?: vscode.WorkspaceFolder): Settings {
     logLevel: values.get<string>("logLevel", "info"),
     showNotifications: values.get<Loudness>("showNotifications", "onWarning"),
     diagnoseFailedCommands: values.get<boolean>("diagnoseFailedCommands", true),
+    gpu: values.get<string>("gpu", "").trim() || null,
+    showSavedMemory: values.get<boolean>("showSavedMemory", true),
   };
 }
 

@@ -1,4 +1,4 @@
-/** `npm run build`: the extension's TypeScript as one file, dist/extension.js, and its report's page beside it. */
+/** `npm run build`: the extension's TypeScript as one file, dist/extension.js, and its pages beside it. */
 
 import { orExit } from "./setup/exit.mjs";
 import { prepareNodeModules } from "./setup/node_modules.mjs";
@@ -19,7 +19,12 @@ export async function build() {
   });
   await bundle({
     ...common,
-    entryPoints: { report: "extension/report/page/page.ts", "report-style": "extension/report/page/page.css" },
+    entryPoints: {
+      report: "extension/report/page/page.ts",
+      "report-style": "extension/report/page/page.css",
+      probe: "extension/probe/page/page.ts",
+      "probe-style": "extension/probe/page/page.css",
+    },
     outdir: "dist",
     platform: "browser",
     format: "iife",

@@ -20,6 +20,8 @@ const COPIED = [
   "dist/extension.js",
   "dist/report.js",
   "dist/report-style.css",
+  "dist/probe.js",
+  "dist/probe-style.css",
   "extension/launch.py",
   "extension/walkthrough",
 ];

@@ -25,7 +25,7 @@ function stages() {
       nodeTool("@biomejs", "biome", "bin", "biome"),
       "ci",
     ]),
-    ...[".", "extension/report/page"].map((part) =>
+    ...[".", "extension/report/page", "extension/probe/page"].map((part) =>
       check(`types of the TypeScript code in ${part}`, process.execPath, [
         nodeTool("typescript", "bin", "tsc"),
         "-p",

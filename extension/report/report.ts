@@ -79,7 +79,7 @@ export class Report implements vscode.Disposable {
     this.panel = panel;
     panel.webview.onDidReceiveMessage((message: FromPage) => void this.answer(message));
     panel.onDidDispose(() => this.closed());
-    panel.webview.html = await pageFor(this.root);
+    panel.webview.html = await pageFor(this.root, { name: "report", title: "Diagnosis" });
   }
 
   private closed(): void {

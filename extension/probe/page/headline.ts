@@ -1,0 +1,95 @@
+/** The first thing to read: what is needed, whether it fits, and how far to trust that. */
+
+import type { ProbeAnswer } from "../../protocol";
+import { type Child, element } from "../../report/page/elements";
+import type { VariantResult } from "../messages";
+import { inBytes, inRange } from "../numbers";
+import { nameOf } from "./categories";
+import { needOf, SIGNS, smallestThatFits, verdictOn } from "./need";
+
+export function headline(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): HTMLElement {
+  const verdict = verdictOn(answer, variant, gpu);
+  const need = inRange(needOf(variant));
+  const title = verdict
+    ? [
+        element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[verdict.kind]),
+        ` ${sentenceOf(verdict.words)} on ${verdict.card.name}`,
+      ]
+    : [`Needs ${need}`];
+  const room = verdict
+    ? `Needs ${need} of the ${inBytes(verdict.card.usableBytes)} usable on ${verdict.card.name}.`
+    : roomElsewhere(answer, variant);
+  return element(
+    "header",
+    { id: "headline", class: verdict?.kind },
+    element("h1", {}, ...title),
+    element("p", { class: "room" }, room, ` The peak is in ${variant.peakPhase}; ${mostOf(variant)}.`),
+    element("p", { class: "badges" }, badge(variant), trust(answer, variant)),
+  );
+}
+
+function roomElsewhere(answer: ProbeAnswer, variant: VariantResult): string {
+  if (answer.cards.length === 0) return "";
+  const card = smallestThatFits(answer, variant);
+  if (!card) return "Fits on none of the cards that Remat knows.";
+  return `The smallest card that it fits on is ${card.name}, with ${inBytes(card.usableBytes)} usable.`;
+}
+
+function mostOf({ byCategory, allocatedBytes }: VariantResult): string {
+  const [most] = Object.entries(byCategory).sort(([, a], [, b]) => b - a);
+  if (!most || allocatedBytes === 0) return "nothing is alive there";
+  const [category, bytes] = most;
+  const share = Math.round((bytes / allocatedBytes) * 100);
+  return `${inBytes(bytes)} of it (${share} % of what tensors hold) ${VERBS[category] ?? `are ${nameOf(category).toLowerCase()}`}`;
+}
+
+const VERBS: Readonly<Record<string, string>> = {
+  optimizer: "belong to the optimizer",
+  recomputed: "are recomputed activations",
+};
+
+/** Estimated and measured never look the same. */
+export function badge({ kind }: VariantResult): HTMLElement {
+  return kind === "measured"
+    ? element("strong", { class: "badge measured" }, "Measured on this machine")
+    : element("span", { class: "badge estimated" }, "Estimated, nothing was measured");
+}
+
+function trust({ environment }: ProbeAnswer, { kind, verified }: VariantResult): Child {
+  if (kind === "measured") return null;
+  const torch = environment?.versions.torch ? `torch ${environment.versions.torch}` : "this torch";
+  return verified
+    ? element("span", { class: "badge" }, `Model of the GPU checked for ${torch}`)
+    : element("span", { class: "badge warning" }, `⚠ Not checked for ${torch}: its self-check failed or was not run`);
+}
+
+export function tiers(variant: VariantResult): HTMLElement {
+  const { allocatedBytes, reservedBytes, processBytes, kind } = variant;
+  const rows: [string, string, string][] = [
+    ["Allocated", inBytes(allocatedBytes), "what tensors hold at the peak"],
+    [
+      "Reserved",
+      reservedBytes === null ? "none" : inBytes(reservedBytes),
+      reservedBytes === null ? "the CPU has no caching allocator" : "what PyTorch takes from the driver",
+    ],
+    [
+      "Process",
+      processBytes ? inRange(processBytes) : "not known",
+      processBytes ? "what nvidia-smi shows" : "choose a GPU to have its context added",
+    ],
+  ];
+  const cells = rows.map(([name, value, means]) =>
+    element(
+      "div",
+      {},
+      element("dt", {}, name),
+      element("dd", { class: "figure" }, value),
+      element("dd", { class: "note" }, means),
+    ),
+  );
+  return element("dl", { id: "tiers", class: kind, "aria-label": `Highest use, ${kind}` }, ...cells);
+}
+
+function sentenceOf(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

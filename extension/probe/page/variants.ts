@@ -1,0 +1,144 @@
+/** The ways to checkpoint beside each other: bars against the card's memory, and the figures. */
+
+import { barX, plot, ruleX, stackX, text } from "@observablehq/plot";
+import type { ProbeAnswer } from "../../protocol";
+import { button, type Child, element } from "../../report/page/elements";
+import type { Range, VariantResult } from "../messages";
+import { inBytes, inRange } from "../numbers";
+import { fillOf, nameOf, swatch } from "./categories";
+import { needOf, partsOf, SIGNS, verdictOn } from "./need";
+import { binaryTicks } from "./ticks";
+import { withoutStyle } from "./timeline";
+
+const ROW = 34;
+
+export function comparison(
+  answer: ProbeAnswer,
+  selected: VariantResult,
+  gpu: string | null,
+  width: number,
+  select: (name: string) => void,
+): Child[] {
+  return [bars(answer, gpu, width), legend(answer), table(answer, selected, gpu, select), ...notes(answer)];
+}
+
+function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
+  const { variants, cards } = answer;
+  const card = gpu === null ? undefined : cards.find(({ name }) => name === gpu);
+  const needs = variants.map((variant) => needOf(variant).high);
+  const highest = Math.max(...needs, card?.usableBytes ?? 0, 1);
+  const rows = variants.flatMap((variant) =>
+    partsOf(variant).map(([part, bytes]) => ({ name: variant.name, part, bytes })),
+  );
+  const room = highest * 1.28;
+  return withoutStyle(
+    plot({
+      className: "chart",
+      width,
+      height: ROW * variants.length + 62,
+      marginLeft: 100,
+      marginRight: 8,
+      marginTop: 26,
+      marginBottom: 34,
+      ariaLabel: "What each way to checkpoint needs; the table below has the same figures.",
+      x: { domain: [0, room], ticks: binaryTicks(highest, 5), tickFormat: inBytes, label: null },
+      y: { domain: variants.map(({ name }) => name), label: null, padding: 0.28, tickSize: 0 },
+      marks: [
+        barX(
+          rows,
+          stackX({
+            x: "bytes",
+            y: "name",
+            z: "part",
+            order: null,
+            fill: ({ part }) => fillOf(part),
+            className: "area",
+          }),
+        ),
+        text(variants, {
+          x: (variant: VariantResult) => needOf(variant).high,
+          y: "name",
+          textAnchor: "start",
+          dx: 6,
+          fontWeight: "bold",
+          text: (variant: VariantResult) => label(answer, variant, gpu),
+        }),
+        ...(card
+          ? [
+              ruleX([card.usableBytes], { className: "limit", insetTop: -6 }),
+              text([card.usableBytes], {
+                x: (bytes: number) => bytes,
+                text: () => `${card.name}: ${inBytes(card.usableBytes)} usable`,
+                frameAnchor: "top",
+                dy: -14,
+                textAnchor: card.usableBytes > room / 2 ? "end" : "start",
+              }),
+            ]
+          : []),
+      ],
+    }),
+  );
+}
+
+function label(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): string {
+  const verdict = verdictOn(answer, variant, gpu);
+  return `${inRange(needOf(variant))}${verdict ? ` ${SIGNS[verdict.kind]}` : ""}`;
+}
+
+function legend({ variants }: ProbeAnswer): HTMLElement {
+  const parts = [...new Set(variants.flatMap((variant) => partsOf(variant).map(([part]) => part)))];
+  return element("ul", { class: "legend" }, ...parts.map((part) => element("li", {}, swatch(part), nameOf(part))));
+}
+
+function table(
+  answer: ProbeAnswer,
+  selected: VariantResult,
+  gpu: string | null,
+  select: (name: string) => void,
+): HTMLElement {
+  const head = ["Checkpointing", "Needs", "Allocated", "Saved activations", "More compute", gpu ?? "Shown above"];
+  const rows = answer.variants.map((variant) => {
+    const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
+    const verdict = verdictOn(answer, variant, gpu);
+    const isShown = variant === selected;
+    const shows = isShown
+      ? element("span", { "aria-current": "true" }, "▶ ", name)
+      : button(name, () => select(name), { class: "link", title: `Show ${name} above` });
+    return element(
+      "tr",
+      { class: isShown ? "selected" : "" },
+      element("th", { scope: "row" }, shows),
+      ...[
+        inRange(needOf(variant)),
+        inBytes(allocatedBytes),
+        inBytes(savedActivationBytes),
+        inPercent(recomputeFlopsRatio),
+      ].map((cell) => element("td", {}, cell)),
+      element("td", {}, verdict ? `${SIGNS[verdict.kind]} ${verdict.words}` : isShown ? "shown" : ""),
+    );
+  });
+  return element(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": "Ways to checkpoint" },
+    element(
+      "table",
+      { id: "variants" },
+      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...rows),
+    ),
+  );
+}
+
+/** Ways that could not be tried on this model. */
+function notes({ failures, variants }: ProbeAnswer): Child[] {
+  const known = new Set(variants.map(({ name }) => name));
+  return failures
+    .filter(({ variant }) => variant !== null && !known.has(variant))
+    .map(({ variant, message }) => element("p", { class: "note" }, `${variant}: ${message}`));
+}
+
+export function inPercent({ low, high }: Range): string {
+  const [from, to] = [low, high].map((ratio) => Math.round((ratio - 1) * 100));
+  if (to === 0) return "none";
+  return from === to ? `+${to} %` : `+${from}–${to} %`;
+}

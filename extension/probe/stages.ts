@@ -1,0 +1,26 @@
+/** What the probe is doing, in words. */
+
+import type { ProbeProgress } from "../protocol";
+
+export interface Said {
+  readonly words: string;
+  /** Percent of the whole since the last one of another variant. */
+  readonly increment: number;
+}
+
+const STAGES: Readonly<Record<string, string>> = {
+  import: "importing torch and the model's file",
+  build: "building the model",
+  forward: "forward",
+  backward: "backward",
+  optimizer: "optimizer step",
+  replay: "replaying the allocator",
+  measure: "measuring",
+  "self-check": "checking itself against this torch",
+};
+
+export function stageInWords({ stage, variant, done, of }: ProbeProgress): Said {
+  const what = STAGES[stage] ?? stage;
+  const which = variant === null || of < 2 ? "" : `${variant} (${Math.min(done + 1, of)} of ${of}): `;
+  return { words: `${which}${what}`, increment: 0 };
+}
