@@ -7,6 +7,8 @@ import type { Code } from "../page_messages";
 import { meaningOf, nameOf, swatch } from "./categories";
 
 const MOST = 15;
+/** Less than this of the whole reads as nothing. */
+const SMALLEST_SHARE = 0.0005;
 
 type Open = (path: string, line: number) => void;
 
@@ -15,12 +17,17 @@ export function byCategory({ byCategory: bytes, allocatedBytes }: VariantResult)
     .filter(([, size]) => size > 0)
     .sort(([, a], [, b]) => b - a)
     .map(([category, size]) => [
-      element("span", { class: "named" }, swatch(category), nameOf(category)),
-      element("span", { class: "note" }, meaningOf(category)),
+      element(
+        "span",
+        { class: "named" },
+        swatch(category),
+        nameOf(category),
+        element("span", { class: "note" }, meaningOf(category)),
+      ),
       inBytes(size),
       share(size, allocatedBytes),
     ]);
-  return table("What is alive at the peak", ["Used for", "Which is", "Bytes", "Share"], rows);
+  return table("What is alive at the peak", ["Used for", "Bytes", "Share"], rows);
 }
 
 export function byModule({ byModule: modules, savedActivationBytes }: VariantResult): HTMLElement {
@@ -35,8 +42,8 @@ export function byModule({ byModule: modules, savedActivationBytes }: VariantRes
         " ",
         element("span", { class: "note" }, className, count > 1 ? ` × ${count}` : ""),
       ),
-      inBytes(parameterBytes),
-      inBytes(savedBytes),
+      parameterBytes ? inBytes(parameterBytes) : "–",
+      savedBytes ? inBytes(savedBytes) : "–",
       share(savedBytes, savedActivationBytes),
     ]);
   return table("Modules, with all that is inside them", ["Module", "Parameters", "Saved activations", "Share"], rows);
@@ -44,7 +51,7 @@ export function byModule({ byModule: modules, savedActivationBytes }: VariantRes
 
 export function byLine({ byLine: lines, savedActivationBytes }: VariantResult, code: Code, open: Open): HTMLElement {
   const rows = lines
-    .filter(({ bytes }) => bytes > 0)
+    .filter(({ bytes }) => bytes > savedActivationBytes * SMALLEST_SHARE)
     .map(({ path, line, bytes }) => [
       element(
         "span",
@@ -95,6 +102,7 @@ function table(caption: string, head: readonly string[], rows: readonly (readonl
 }
 
 function share(bytes: number, whole: number): string {
+  if (bytes === 0) return "–";
   return whole > 0 ? `${((bytes / whole) * 100).toFixed(bytes * 10 < whole ? 1 : 0)} %` : "–";
 }
 

@@ -37,7 +37,10 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
         " ",
         text && element("code", { class: "source" }, text),
       ),
-    missing && element("p", {}, element("strong", {}, "Missing: "), ...sentence(missing.fact), "."),
+    missing &&
+      !message.includes(missing.fact) &&
+      element("p", {}, element("strong", {}, "Missing: "), ...sentence(missing.fact), "."),
+    missing && element("p", {}, comment ? "Say it in a comment above the model:" : "What to do:"),
     missing && element("pre", { tabindex: "0" }, comment ?? missing.how),
     comment &&
       element(

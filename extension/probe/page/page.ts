@@ -213,8 +213,7 @@ document
   .getElementById("probe")
   ?.replaceChildren(
     patterns(),
-    what,
-    element("div", { class: "bar" }, status, cancel, again),
+    element("div", { class: "bar" }, what, status, cancel, again),
     knobs.form,
     results,
     ran,

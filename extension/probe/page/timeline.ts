@@ -74,6 +74,7 @@ function draw(
   const { events, points, categories, peak } = timeline;
   const highest = Math.max(...totals, 1);
   const top = usable !== null && usable < highest * 1.6 ? Math.max(highest, usable) : highest;
+  const room = top * 1.08;
   const rows = points.flatMap((point, at) =>
     categories.map((category, index) => ({ x: events[at], bytes: point[index] ?? 0, category })),
   );
@@ -91,9 +92,9 @@ function draw(
     marginBottom: MARGIN.bottom,
     ariaLabel: `Memory along two training steps; the peak is ${inBytes(highest)}. The slider below reads out each point.`,
     x: { axis: null, domain: [x(0), x(points.length - 1)] },
-    y: { domain: [0, top * 1.04], ticks: binaryTicks(top, 5), tickFormat: inBytes, label: null },
+    y: { domain: [0, room], ticks: binaryTicks(room, 5), tickFormat: inBytes, label: null },
     marks: [
-      gridY(binaryTicks(top, 5), { stroke: "currentColor", strokeOpacity: 0.15 }),
+      gridY(binaryTicks(room, 5), { stroke: "currentColor", strokeOpacity: 0.15 }),
       areaY(
         visible,
         stackY({

@@ -6,7 +6,7 @@ import { button, type Child, element } from "../../report/page/elements";
 import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { fillOf, nameOf, swatch } from "./categories";
-import { needOf, partsOf, SIGNS, verdictOn } from "./need";
+import { needOf, partsOf, SIGNS, same, verdictOn } from "./need";
 import { binaryTicks } from "./ticks";
 import { withoutStyle } from "./timeline";
 
@@ -24,7 +24,7 @@ export function comparison(
 
 function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
   const { variants, cards } = answer;
-  const card = gpu === null ? undefined : cards.find(({ name }) => name === gpu);
+  const card = gpu === null ? undefined : cards.find(({ name }) => same(name, gpu));
   const needs = variants.map((variant) => needOf(variant).high);
   const highest = Math.max(...needs, card?.usableBytes ?? 0, 1);
   const rows = variants.flatMap((variant) =>
