@@ -49,7 +49,7 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
         track_model(model, trace)
         world.enter_context(plain_masks())
         if device == "cuda":
-            trace.scratch = world.enter_context(cuda_effects(trace, gpu))
+            world.enter_context(cuda_effects(trace, gpu))
         else:
             world.enter_context(cpu_effects(trace))
             trace.scratch = cpu_scratch

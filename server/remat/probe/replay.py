@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = (
     "parameters", "gradients", "optimizer", "activations", "recomputed", "temporaries", "inputs", "buffers",
-    "workspaces",
+    "workspaces", "elsewhere",
 )  # fmt: skip
 PHASES = ("load", "data", "forward", "backward", "optimizer")
 _POINTS = 400

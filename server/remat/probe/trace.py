@@ -73,6 +73,8 @@ class Trace(TorchDispatchMode):
         self.modules: list[str] = []
         self.recomputing = 0
         self.checkpointing = 0
+        self.scalars_elsewhere = False
+        """tensors made from Python numbers stay on the CPU, whose memory doesn't count"""
         self._live: dict[int, tuple[int, object]] = {}
         self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
         """of an operator, by its name, arguments and result: bytes taken before the result is there, and beside it"""
@@ -103,12 +105,12 @@ class Trace(TorchDispatchMode):
             return
         known = self._live.get(storage._cdata)
         if known is not None:
-            if category:
+            if category and self.log.allocations[known[0]].category != "elsewhere":
                 self.log.allocations[known[0]].category = category
             return
         if tensor.device.type == "meta" or self.real_on not in {None, tensor.device.type}:
             return
-        index = self.allocate(storage.nbytes(), operator, category)
+        index = self.allocate(0 if category == "elsewhere" else storage.nbytes(), operator, category)
         key = storage._cdata
         self._live[key] = (index, weakref.ref(storage, lambda _: self._freed(key)))
 
@@ -153,8 +155,9 @@ class Trace(TorchDispatchMode):
         before, beside = self.scratch(name.rpartition(":")[2], args, out)
         if before:
             self.passing(before, name)
+        is_elsewhere = self.scalars_elsewhere and name == "aten::lift_fresh"
         for tensor in _tensors(out):
-            self.track(tensor, name)
+            self.track(tensor, name, "elsewhere" if is_elsewhere else "")
         if beside:
             self.passing(beside, name)
         self._count(func, args, kwargs, out)
