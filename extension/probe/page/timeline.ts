@@ -9,6 +9,8 @@ import { drawn } from "./svg";
 import { binaryTicks } from "./ticks";
 
 const HEIGHT = 270;
+/** About the width of one. */
+const LETTER = 6.5;
 const MARGIN = { left: 62, right: 12, top: 36, bottom: 22 };
 
 interface Phase {
@@ -81,7 +83,9 @@ function draw(
   const visible = rows.filter(({ category }) => points.some((point) => point[categories.indexOf(category)]));
   const x = (point: number) => events[point] ?? 0;
   const steps = [1, 2].flatMap((step) => phases.filter((phase) => phase.step === step).slice(0, 1));
-  const named = phases.filter(({ from, to }) => (x(to) - x(from)) / (x(points.length - 1) - x(0)) > 0.05);
+  const named = phases.filter(
+    ({ name, from, to }) => ((x(to) - x(from)) / (x(points.length - 1) - x(0))) * width > 12 + name.length * LETTER,
+  );
   const svg = plot({
     className: "chart",
     width,

@@ -41,7 +41,7 @@ function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
       marginTop: 26,
       marginBottom: 34,
       ariaLabel: "What each way to checkpoint needs; the table below has the same figures.",
-      x: { domain: [0, room], ticks: binaryTicks(highest, 5), tickFormat: inBytes, label: null },
+      x: { domain: [0, room], ticks: binaryTicks(highest, Math.min(5, width / 120)), tickFormat: inBytes, label: null },
       y: { domain: variants.map(({ name }) => name), label: null, padding: 0.28, tickSize: 0 },
       marks: [
         barX(
