@@ -70,6 +70,7 @@ IN_THE_PARENT = {
     "messages",
     "run",
     "gpus",
+    "memory",
 }  # of the probe: the rest of it runs under the user's interpreter
 WORKER = [m for m in MODULES if m.relative_to(PACKAGE).parts[0] == "probe" and m.stem not in IN_THE_PARENT]
 

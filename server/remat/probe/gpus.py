@@ -1,0 +1,151 @@
+"""Memory of common graphics cards, and whether what a step needs fits into one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from remat.probe.messages import Range
+
+if TYPE_CHECKING:
+    from remat.probe.messages import VariantResult
+
+MIB, GIB = 2**20, 2**30
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kib": 2**10,
+    "mib": MIB,
+    "gib": GIB,
+    "tib": 2**40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]*)", re.IGNORECASE)
+
+UNKNOWN_CONTEXT = Range(100 * MIB, 700 * MIB)
+"""What the driver takes for a process, beside the allocator: 105 to 141 MiB on a T4, 287 MB and 667 MB with lazy and
+eager loading of kernels (pytorch/pytorch#86509), 426 MiB on an RTX 6000 Ada (unslothai/unsloth-zoo#1053)."""
+_RESERVED_ERROR = 0.07
+"""How far estimates of reserved memory were off at worst on published runs; history and fragmentation decide."""
+
+
+class Verdict(Enum):
+    FITS = "fits"
+    DOES_NOT_FIT = "does not fit"
+    TOO_CLOSE = "too close to call"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`usable`: bytes that PyTorch gives as the card's total, which is less than what it is sold as."""
+
+    name: str
+    usable: int
+    context: Range = UNKNOWN_CONTEXT
+    aliases: tuple[str, ...] = ()
+
+
+def _card(name: str, gib: float, *aliases: str, context: Range = UNKNOWN_CONTEXT) -> Card:
+    return Card(name, int(gib * GIB), context, aliases)
+
+
+# The "total capacity" that PyTorch prints when memory runs out; the lowest where drivers differ.
+CARDS = (
+    _card("T4", 14.56, context=Range(140.875 * MIB, 140.875 * MIB)),  # fitcheck-llm 0.3.1, 69 runs
+    _card("P100", 15.89),
+    _card("V100-16GB", 15.77, "V100"),
+    _card("V100-32GB", 31.73),
+    _card("A10", 22.06, "A10G"),
+    _card("A30", 23.50),
+    _card("A40", 44.34),
+    _card("A100-40GB", 39.38),
+    _card("A100-80GB", 79.14, "A100"),
+    _card("L4", 22.03),
+    _card("L40S", 44.39, "L40"),
+    _card("H100", 79.10, "H100-80GB"),
+    _card("H100-NVL", 93.00),
+    _card("H20", 95.00),
+    _card("H200", 139.70),
+    _card("B200", 178.00),
+    _card("GTX 1080 Ti", 10.91),
+    _card("RTX 2080 Ti", 10.75),
+    _card("RTX 3060", 11.75),
+    _card("RTX 3080", 9.75),
+    _card("RTX 3090", 23.68, "RTX 3090 Ti"),
+    _card("RTX 4060 Ti 16GB", 15.60),
+    _card("RTX 4070", 11.70, "RTX 4070 Ti"),
+    _card("RTX 4080", 15.69),
+    _card("RTX 4090", 23.52),
+    _card("RTX 5080", 15.45),
+    _card("RTX 5090", 31.35),
+    _card("RTX A4000", 15.70, "A4000"),
+    _card("RTX A5000", 23.68, "A5000"),
+    _card("RTX A6000", 47.40, "A6000"),
+    _card("RTX 6000 Ada", 47.37, context=Range(426 * MIB, 426 * MIB)),
+)
+
+
+def card(name: str) -> Card | None:
+    """Find a card by its name, as people and drivers write it: `A100-80GB`, `NVIDIA GeForce RTX 4090`."""
+    wanted = _key(name)
+    return next((c for c in CARDS if wanted in {_key(c.name), *map(_key, c.aliases)}), None)
+
+
+def names() -> tuple[str, ...]:
+    return tuple(c.name for c in CARDS)
+
+
+def _key(name: str) -> str:
+    short = re.sub(r"nvidia|geforce|tesla|rtx|gtx|gpu|pcie|sxm\d?|hbm\d?e?", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", short)
+
+
+def bytes_of(text: str) -> int:
+    """Read `24GiB`, `24 GB` or `25769803776`; ValueError for anything else, or for nothing."""
+    match = _SIZE.fullmatch(text.strip())
+    unit = match["unit"].lower() if match else ""
+    if match is None or unit not in _UNITS:
+        raise ValueError(f"expected a size such as 24GiB or a card such as A100-80GB, got {text!r}")
+    size = int(float(match["number"]) * _UNITS[unit])
+    if size < MIB:
+        raise ValueError(f"expected a size such as 24GiB, got {text!r}, which is {size} bytes")
+    return size
+
+
+def budget(text: str) -> Card:
+    """Read what `--budget` means: a card's name, or a size of memory."""
+    found = card(text)
+    if found is not None:
+        return found
+    try:
+        return Card(text.strip(), bytes_of(text))
+    except ValueError as error:
+        raise ValueError(f"{error}; cards are {', '.join(names())}") from error
+
+
+def process_bytes(result: VariantResult, on: Card) -> Range:
+    """What the driver will show for the process: what is reserved, and the card's context."""
+    if result.process_bytes is not None and result.process_bytes.low == result.process_bytes.high:
+        return result.process_bytes
+    reserved = result.reserved_bytes if result.reserved_bytes is not None else result.allocated_bytes
+    return Range(reserved + on.context.low, reserved + on.context.high)
+
+
+def verdict(result: VariantResult, on: Card) -> Verdict:
+    """Judge whether a step fits into a card.
+
+    It can't where even what is allocated is more than there is; it does where what is reserved, with the error that
+    estimates had and the largest context, is less. Between the two the allocator may still get by, or not.
+    """
+    needed = process_bytes(result, on)
+    error = _RESERVED_ERROR if result.kind == "estimated" else 0.0
+    if result.allocated_bytes + on.context.low > on.usable:
+        return Verdict.DOES_NOT_FIT
+    if needed.high + error * (result.reserved_bytes or result.allocated_bytes) <= on.usable:
+        return Verdict.FITS
+    return Verdict.TOO_CLOSE

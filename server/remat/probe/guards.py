@@ -1,0 +1,112 @@
+"""What the worker sets up before the user's code runs: its own channel, limits, and a last word when it is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from remat.probe.messages import Failure, Location, event_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_OWN = str(Path(__file__).parent)
+_LIBRARIES = ("site-packages", "dist-packages")
+_STANDARD = str(Path(os.__file__).parent)
+
+
+def open_channel() -> tuple[TextIO, TextIO]:
+    """Return where requests come from and events go; afterwards what the user's code reads or prints is not theirs.
+
+    Standard input becomes empty, and standard output goes to standard error, for code in C as well.
+    """
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return requests, events
+
+
+def guard(events: TextIO, stage: Callable[[], str], memory_bytes: int | None) -> None:
+    """Limit the memory, and say where the user's code was when it ends the process, by itself or by a fault."""
+    faulthandler.enable(sys.stderr)
+    leave = os._exit
+
+    def leaving(status: int) -> NoReturn:
+        place = user_location(sys._getframe(1))
+        where = f" at {place.path}:{place.line}" if place else ""
+        failure = Failure(None, stage(), f"the code ended the process itself, with os._exit({status}){where}", place)
+        with contextlib.suppress(OSError, ValueError):
+            events.write(event_line(failure))
+            events.flush()
+        leave(status)
+
+    os._exit = leaving
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _mute(events, leave))
+    if memory_bytes is not None:
+        _limit(memory_bytes)
+
+
+def time_limit(seconds: float) -> None:
+    """Print where every thread is once the time is over; the parent reads it and ends the process."""
+    faulthandler.dump_traceback_later(seconds, exit=False, file=sys.stderr)
+
+
+def time_is_kept() -> None:
+    faulthandler.cancel_dump_traceback_later()
+
+
+def user_location(frame: FrameType | None) -> Location | None:
+    """Return the innermost line of the user's own code on the stack."""
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return Location(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def error_location(error: BaseException) -> Location | None:
+    """Return the innermost line of the user's code that an exception went through; for one of syntax, its line."""
+    if isinstance(error, SyntaxError) and error.filename and is_users(error.filename):
+        return Location(error.filename, error.lineno or 1)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_users(frame.filename)]
+    return Location(own[-1].filename, own[-1].lineno or 1) if own else None
+
+
+def is_users(path: str) -> bool:
+    """Tell whether a file is neither a library's, nor Python's, nor ours."""
+    if path.startswith(("<", _OWN)):
+        return False
+    return not any(name in path for name in _LIBRARIES) and not path.startswith(_STANDARD)
+
+
+def _mute(events: TextIO, leave: Callable[[int], NoReturn]) -> None:
+    """A copy of this process must not speak for it."""
+    os._exit = leave  # type: ignore[assignment]
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, events.fileno())
+
+
+def _limit(memory_bytes: int) -> None:
+    """Let an allocation beyond the limit fail where it is asked for. Where the system has no such limit, the parent
+    watches alone.
+    """
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        return
+    kind = getattr(resource, "RLIMIT_DATA", None)
+    if kind is not None and sys.platform == "linux":
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (memory_bytes, memory_bytes))
