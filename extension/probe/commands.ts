@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Server } from "../server";
+import type { Part } from "./page_messages";
 import { ProbePanel } from "./panel";
 import { hintSavedMemory } from "./saved_memory";
 import { chooseModel } from "./targets";
@@ -11,15 +12,16 @@ export function registerProbe(root: vscode.Uri, server: Server): vscode.Disposab
   return vscode.Disposable.from(
     panel,
     hintSavedMemory(panel),
-    vscode.commands.registerCommand("remat.probe", (given: unknown) => probe(given, panel, server)),
+    vscode.commands.registerCommand("remat.probe", (given: unknown) => probe(given, null, panel, server)),
+    vscode.commands.registerCommand("remat.whyMemoryHigh", () => probe(undefined, "effect", panel, server)),
   );
 }
 
-async function probe(given: unknown, panel: ProbePanel, server: Server): Promise<void> {
+async function probe(given: unknown, first: Part | null, panel: ProbePanel, server: Server): Promise<void> {
   if (!vscode.workspace.isTrusted) return explainTrust();
   try {
     const model = await chooseModel(given, server);
-    if (model) await panel.probe(model);
+    if (model) await panel.probe(model, first);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     void vscode.window.showErrorMessage(`Remat could not probe: ${why}`);

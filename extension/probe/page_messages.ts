@@ -3,6 +3,9 @@
 import type { ProbeAnswer, ProbeProgress } from "../protocol";
 import type { Knobs } from "./knobs";
 
+/** A part of the page that is wanted first. */
+export type Part = "effect";
+
 /** What is probed, and what is run for it. */
 export interface Subject {
   /** What people call it: `train.py: GPT`. */
@@ -11,12 +14,20 @@ export interface Subject {
   readonly python: string;
 }
 
+/** A mistake that the language server sees in the code, on a line from 1. */
+export interface Finding {
+  readonly path: string;
+  readonly line: number;
+  readonly rule: string;
+  readonly message: string;
+}
+
 /** The text of a line of code, by `path:line`. */
 export type Code = Readonly<Record<string, string>>;
 
 export type ToPage =
   /** Another model, or the page has begun anew. */
-  | { readonly kind: "begun"; readonly subject: Subject; readonly knobs: Knobs }
+  | { readonly kind: "begun"; readonly subject: Subject; readonly knobs: Knobs; readonly first: Part | null }
   /** `progress`: the last that was heard; null before the first. */
   | { readonly kind: "running"; readonly progress: ProbeProgress | null }
   | { readonly kind: "idle"; readonly cancelled: boolean }
@@ -27,6 +38,7 @@ export type ToPage =
       readonly knobs: Knobs;
       readonly subject: Subject;
       readonly code: Code;
+      readonly findings: readonly Finding[];
     }
   /** There is no answer at all. */
   | { readonly kind: "problem"; readonly why: string }

@@ -7,10 +7,11 @@ import { pageFor } from "../report/page_text";
 import { NotRunning, type Server } from "../server";
 import { readSettings } from "../settings";
 import { askProbe, hasAsked, joined } from "./ask";
+import { findingsFor } from "./findings";
 import { insertMissing } from "./insert";
 import { alternatives, asOptions, type Knobs, UNTURNED, variantOf } from "./knobs";
-import type { FromPage, Subject, ToPage } from "./page_messages";
-import { codeOf, type Texts, textsOf } from "./places";
+import type { FromPage, Part, Subject, ToPage } from "./page_messages";
+import { codeOf, placesIn, type Texts, textsOf } from "./places";
 import { type Said, stageInWords } from "./stages";
 import type { Model } from "./targets";
 
@@ -41,13 +42,13 @@ export class ProbePanel implements vscode.Disposable {
     private readonly server: Server,
   ) {}
 
-  /** Probes `model` as it is written, with the progress where the user sees it. */
-  async probe(model: Model): Promise<void> {
+  /** Probes `model` as it is written, with the progress where the user sees it, and shows `first` first. */
+  async probe(model: Model, first: Part | null): Promise<void> {
     this.running?.cancel();
     this.model = model;
     this.knobs = { ...UNTURNED, gpu: readSettings().gpu };
     this.shown = undefined;
-    await this.again();
+    await this.again(first);
   }
 
   dispose(): void {
@@ -55,13 +56,13 @@ export class ProbePanel implements vscode.Disposable {
     this.panel?.dispose();
   }
 
-  private async again(): Promise<void> {
+  private async again(first: Part | null = null): Promise<void> {
     const { model } = this;
     if (!model) return;
     await saveAll(model.folder);
     await this.server.start(); // which says the interpreter
     await this.open();
-    this.tell({ kind: "begun", subject: this.subject(model), knobs: this.knobs });
+    this.tell({ kind: "begun", subject: this.subject(model), knobs: this.knobs, first });
     const notification = {
       location: vscode.ProgressLocation.Notification,
       title: `Remat probes ${model.name}`,
@@ -125,7 +126,14 @@ export class ProbePanel implements vscode.Disposable {
     const { shown, model } = this;
     if (!shown || !model) return;
     const { answer, knobs, texts } = shown;
-    this.tell({ kind: "answer", answer, knobs, subject: this.subject(model), code: codeOf(answer, texts) });
+    this.tell({
+      kind: "answer",
+      answer,
+      knobs,
+      subject: this.subject(model),
+      code: codeOf(answer, texts),
+      findings: findingsFor(answer, model),
+    });
   }
 
   private fail(error: unknown): void {
@@ -180,7 +188,7 @@ export class ProbePanel implements vscode.Disposable {
   /** A page that was hidden begins anew. */
   private tellAll(): void {
     if (!this.model) return;
-    this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs });
+    this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs, first: null });
     this.showAgain();
     if (this.problem) this.tell(this.problem);
     if (this.running) this.tell({ kind: "running", progress: null });
@@ -224,10 +232,9 @@ export class ProbePanel implements vscode.Disposable {
 
   /** Only what the answer itself names. */
   private async openPlace(path: string, line: number): Promise<void> {
-    const { shown, panel } = this;
-    const { variants = [], failures = [] } = shown?.answer ?? {};
-    const places = [...variants.flatMap(({ byLine }) => byLine), ...failures.map(({ location }) => location)];
-    const isNamed = places.some((place) => place?.path === path && place.line === line);
+    const { shown, panel, model } = this;
+    const places = shown && model ? [...placesIn(shown.answer), ...findingsFor(shown.answer, model)] : [];
+    const isNamed = places.some((place) => place.path === path && place.line === line);
     if (panel && isNamed) await openLine(panel, vscode.Uri.file(path).toString(), line);
   }
 

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { ProbeAnswer } from "../protocol";
+import type { Location } from "./messages";
 import type { Code } from "./page_messages";
 
 /** The text of each file, by its path. */
@@ -11,9 +12,14 @@ const MOST_FILES = 40;
 const LARGEST = 2 ** 21;
 const LONGEST_LINE = 160;
 
-export async function textsOf({ variants, failures }: ProbeAnswer): Promise<Texts> {
-  const places = [...variants.flatMap(({ byLine }) => byLine), ...failures.map(({ location }) => location)];
-  const paths = [...new Set(places.flatMap((place) => (place ? [place.path] : [])))].slice(0, MOST_FILES);
+/** The lines of code that an answer names. */
+export function placesIn({ variants, failures }: ProbeAnswer): Location[] {
+  const failed = failures.flatMap(({ location }) => (location ? [location] : []));
+  return [...variants.flatMap(({ byLine }) => byLine), ...failed];
+}
+
+export async function textsOf(answer: ProbeAnswer): Promise<Texts> {
+  const paths = [...new Set(placesIn(answer).map(({ path }) => path))].slice(0, MOST_FILES);
   const read = await Promise.all(paths.map(async (path) => [path, await textOf(path)] as const));
   return new Map(read.flatMap(([path, text]) => (text === undefined ? [] : [[path, text] as const])));
 }
@@ -30,13 +36,12 @@ async function textOf(path: string): Promise<string | undefined> {
 }
 
 /** The lines that the answer names. */
-export function codeOf({ variants, failures }: ProbeAnswer, texts: Texts): Code {
+export function codeOf(answer: ProbeAnswer, texts: Texts): Code {
   const lines = new Map([...texts].map(([path, text]) => [path, text.split(/\r?\n/)]));
-  const places = [...variants.flatMap(({ byLine }) => byLine), ...failures.map(({ location }) => location)];
   const code: Record<string, string> = {};
-  for (const place of places) {
-    const text = place && lines.get(place.path)?.[place.line - 1]?.trim();
-    if (place && text) code[`${place.path}:${place.line}`] = text.slice(0, LONGEST_LINE);
+  for (const place of placesIn(answer)) {
+    const text = lines.get(place.path)?.[place.line - 1]?.trim();
+    if (text) code[`${place.path}:${place.line}`] = text.slice(0, LONGEST_LINE);
   }
   return code;
 }

@@ -1,14 +1,21 @@
 /** Did checkpointing take effect? Which modules were recomputed, which kept their activations, and what that costs. */
 
 import type { ProbeAnswer } from "../../protocol";
-import { type Child, element, sentence } from "../../report/page/elements";
+import { button, type Child, element, sentence } from "../../report/page/elements";
 import type { VariantResult } from "../messages";
 import { inBytes } from "../numbers";
+import type { Finding } from "../page_messages";
+import { short } from "./breakdown";
 import { inPercent } from "./variants";
 
 const MOST = 12;
 
-export function effect({ variants }: ProbeAnswer, variant: VariantResult): Child[] {
+export function effect(
+  { variants }: ProbeAnswer,
+  variant: VariantResult,
+  findings: readonly Finding[],
+  open: (path: string, line: number) => void,
+): Child[] {
   return [
     element("p", { id: "effect-verdict", class: variant.active ? "" : "no" }, ...verdict(variant)),
     element("p", {}, gain(variants, variant)),
@@ -24,6 +31,13 @@ export function effect({ variants }: ProbeAnswer, variant: VariantResult): Child
           ...named(module, className, count),
           element("span", { class: "value" }, inBytes(savedBytes)),
         ]),
+    ),
+    list(
+      "Mistakes in the code that may be why",
+      findings.map(({ path, line, rule, message }) => [
+        button(`${short(path)}:${line}`, () => open(path, line), { class: "link", title: path }),
+        element("span", {}, ...sentence(message), " ", element("span", { class: "rule" }, rule)),
+      ]),
     ),
   ];
 }

@@ -5,7 +5,7 @@ import { button, type Child, element } from "../../report/page/elements";
 import { answerTo, section } from "../../report/page/sections";
 import { CHECKPOINTING, type Knobs, variantOf } from "../knobs";
 import type { VariantResult } from "../messages";
-import type { Code, FromPage, Subject, ToPage } from "../page_messages";
+import type { Code, Finding, FromPage, Part, Subject, ToPage } from "../page_messages";
 import { stageInWords } from "../stages";
 import { byCategory, byLine, byModule } from "./breakdown";
 import { patterns } from "./categories";
@@ -23,6 +23,7 @@ interface Shown {
   readonly answer: ProbeAnswer;
   readonly knobs: Knobs;
   readonly code: Code;
+  readonly findings: readonly Finding[];
 }
 
 const editor = acquireVsCodeApi();
@@ -36,11 +37,12 @@ const results = element("div", { id: "results" });
 const ran = element("div", {});
 const knobs = controls(turned, () => results.classList.add("stale"));
 let shown: Shown | undefined;
+let wanted: Part | null = null;
 
 window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
   switch (data.kind) {
     case "begun":
-      return begin(data.subject, data.knobs);
+      return begin(data.subject, data.knobs, data.first);
     case "running":
       return busy(data.progress);
     case "idle":
@@ -54,7 +56,8 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
   }
 });
 
-function begin(subject: Subject, turnedTo: Knobs): void {
+function begin(subject: Subject, turnedTo: Knobs, first: Part | null): void {
+  wanted = first;
   shown = undefined;
   what.replaceChildren("Memory probe of ", element("code", {}, subject.name));
   knobs.set(turnedTo);
@@ -64,18 +67,19 @@ function begin(subject: Subject, turnedTo: Knobs): void {
 }
 
 /** Something else is asked for: what is shown is grey until the answer is here. */
-function turned(wanted: Knobs): void {
-  const known = shown && sameStep(shown.knobs, wanted) && variantIn(shown.answer, wanted);
-  send({ kind: known ? "select" : "ask", knobs: wanted });
-  if (shown && known) show({ ...shown, knobs: wanted });
+function turned(to: Knobs): void {
+  wanted = null;
+  const known = shown && sameStep(shown.knobs, to) && variantIn(shown.answer, to);
+  send({ kind: known ? "select" : "ask", knobs: to });
+  if (shown && known) show({ ...shown, knobs: to });
 }
 
 function sameStep(one: Knobs, other: Knobs): boolean {
   return JSON.stringify({ ...one, checkpointing: "" }) === JSON.stringify({ ...other, checkpointing: "" });
 }
 
-function variantIn({ variants }: ProbeAnswer, wanted: Knobs): VariantResult | undefined {
-  const { name } = variantOf(wanted);
+function variantIn({ variants }: ProbeAnswer, of: Knobs): VariantResult | undefined {
+  const { name } = variantOf(of);
   return variants.find((variant) => variant.name === name);
 }
 
@@ -88,6 +92,7 @@ function busy(progress: ProbeProgress | null): void {
 }
 
 function idle(cancelled: boolean): void {
+  wanted = null;
   cancel.hidden = true;
   again.hidden = false;
   results.removeAttribute("aria-busy");
@@ -107,8 +112,11 @@ function show(now: Shown, subject?: Subject): void {
   knobs.set(of);
   results.classList.remove("stale");
   const variant = variantIn(answer, of);
+  const focused = document.activeElement?.id;
   results.replaceChildren(...filled(variant ? figures(now, variant) : failed(now)));
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   if (subject) tellRan(subject, answer);
+  if (wanted) document.getElementById(wanted)?.scrollIntoView();
 }
 
 function failed({ answer, code }: Shown): Child[] {
@@ -136,7 +144,7 @@ function problem(why: string): Child[] {
   ];
 }
 
-function figures({ answer, knobs: of, code }: Shown, variant: VariantResult): Child[] {
+function figures({ answer, knobs: of, code, findings }: Shown, variant: VariantResult): Child[] {
   const usable = verdictOn(answer, variant, of.gpu)?.card.usableBytes ?? null;
   const open = (path: string, line: number) => send({ kind: "open", path, line });
   const width = Math.max(results.clientWidth, 360);
@@ -149,7 +157,7 @@ function figures({ answer, knobs: of, code }: Shown, variant: VariantResult): Ch
     tiers(variant),
     section("timeline", "Along two steps", timelineOf(variant.timeline, usable, width)),
     section("compare", "Ways to checkpoint", ...comparison(answer, variant, of.gpu, width, select)),
-    section("effect", "Did checkpointing take effect?", ...effect(answer, variant)),
+    section("effect", "Did checkpointing take effect?", ...effect(answer, variant, findings, open)),
     section("breakdown", "Where it goes", byCategory(variant), byLine(variant, code, open), byModule(variant)),
     section("assumptions", "Assumptions", assumptions(variant)),
   ];
@@ -173,7 +181,7 @@ function tellRan({ command, python }: Subject, answer: ProbeAnswer | null): void
     section(
       "ran",
       answer ? "What was run" : "What is run",
-      element("pre", { tabindex: "0" }, answer?.command || command),
+      element("pre", { tabindex: "0" }, command),
       element(
         "p",
         { class: "note" },
