@@ -21,7 +21,8 @@ _INSTALLED = re.compile(
     r"|[/\\]lib[/\\]python3[/\\]|^torch[/\\]|importlib",
     re.IGNORECASE,
 )
-_CONSTRUCTOR = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
+_CHECK = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
+_CONSTRUCTOR = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|__new__|from_dict)$")
 _KEYWORD = "Unexpected keyword arguments: "
 LAUNCHERS = ("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError", "SystemExit")
 
@@ -57,7 +58,8 @@ def recognise(failure: Failure, notices: Mapping[str, tuple[Noticed, ...]]) -> F
     for at, raised in enumerate(failure.chain):
         for signature, facts in _kinds(raised.text, frames, notices):
             key = signature.weight, int(signature.role is Role.INITIATING), at
-            if found is None or key > found[0]:
+            again = found is not None and found[1] is signature  # the same once more, on the way out
+            if found is None or (key > found[0] and not again):
                 found = key, signature, facts, raised
     if found is None:
         raised = failure.chain[-1]
@@ -106,7 +108,7 @@ def _unknown(failure: Failure, raised: Raised) -> tuple[Signature, Facts]:
     if (
         last is not None
         and _INSTALLED.search(last.path)
-        and _CONSTRUCTOR.search(last.function)
+        and _constructing(raised)
         and kind in {"ValueError", "AssertionError"}
     ):
         caller = user_frame(raised)
@@ -124,6 +126,13 @@ def _unknown(failure: Failure, raised: Raised) -> tuple[Signature, Facts]:
             "hint": hint,
         }
     return KINDS["code.user_exception"], {**facts, "hint": _hint(kind, message, where + source)}
+
+
+def _constructing(raised: Raised) -> bool:
+    """Whether a library's constructor, or a check that it calls, refused its arguments."""
+    return _CHECK.search(raised.frames[-1].function) is not None and any(
+        _CONSTRUCTOR.search(frame.function) for frame in raised.frames[-6:] if _INSTALLED.search(frame.path)
+    )
 
 
 def _values(failure: Failure) -> str:

@@ -94,13 +94,17 @@ SIGNATURES = (
         r"|have the same dtype, but got: (?P<one3>[\w :]+?) != (?P<other3>[\w :]+)|\b(?P<op>\w{1,80})\"? not "
         r"implemented for '(?P<one4>\w+)'"
         r"|Input type \((?P<one5>[\w.]+)\) and (?:weight|bias) type \((?P<other5>[\w.]+)\) should be the same"
-        r"|Found dtype (?P<one6>\w+) but expected (?P<other6>\w+)",
+        r"|Found dtype (?P<one6>\w+) but expected (?P<other6>\w+)"
+        r"|result type (?P<one7>\w+) can't be cast to the desired output type (?P<other7>\w+)",
         cause="An operation met dtypes that do not go together: {one} and {other}.",
         fix="Cast the input or the module to one dtype, or run the forward under torch.autocast.",
         verify="print(x.dtype, next(module.parameters()).dtype) before that line",
         sources=(_CPU,),
         extra={"one": "one dtype", "other": "one that the operation supports"},
-        examples=("RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",),
+        examples=(
+            "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+            "RuntimeError: result type Float can't be cast to the desired output type Long",
+        ),
     ),
     Signature(
         id="device.meta_tensor",

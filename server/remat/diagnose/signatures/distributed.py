@@ -24,6 +24,10 @@ def _sizes(seen: Seen) -> Facts | None:
     if "received" in facts:
         facts["difference"] = f"a rank expected {facts['expected']} bytes and received {facts['received']}"
         facts["missing"] = "which rank sent another size than its peers expected: the tensor's shape on every rank"
+    if "shapes" in facts:
+        shapes = "; ".join(line.strip("- ") for line in facts["shapes"].split("\n") if line.strip())
+        facts["difference"] = f"{facts['called']}: {shapes}"
+        facts["missing"] = f"which rank's shape is intended ({shapes})"
     return facts
 
 
@@ -39,9 +43,15 @@ def _port(seen: Seen) -> Facts | None:
 SIGNATURES = (
     Signature(
         id="dist.mismatched_collective",
-        words=("Detected mismatch between collectives on ranks", "Received data size doesn't match expected size"),
+        words=(
+            "Detected mismatch between collectives on ranks",
+            "Received data size doesn't match expected size",
+            "Cannot apply desired operation due to shape mismatches",
+        ),
         pattern=r"(?P<fingerprints>Detected mismatch between collectives on ranks[\s\S]{0,6000})|"
-        r"\b(?P<received>\d{1,20}) vs (?P<expected>\d{1,20})\. Received data size doesn't match",
+        r"\b(?P<received>\d{1,20}) vs (?P<expected>\d{1,20})\. Received data size doesn't match"
+        r"|due to shape mismatches\.[\s\S]{0,400}?Operation: `(?P<called>[\w.]{1,200})`\s+Input shapes:"
+        r"(?P<shapes>(?:\s+- Process \d+: .{1,200}){1,64})",
         read=_sizes,
         cause="The ranks called the same collective with other shapes or types: {difference}.",
         fix="Give every rank the same shape in this collective: pad to a common multiple, or gather sizes first.",
@@ -49,6 +59,13 @@ SIGNATURES = (
         sources=(_CPU,),
         bare=True,
         extra={"difference": "the received size is not the expected one"},
+        examples=(
+            (
+                "accelerate.utils.operations.DistributedOperationException: Cannot apply desired operation due to "
+                "shape mismatches. All shapes across devices must be valid.\n\nOperation: "
+                "`accelerate.utils.operations.gather`\nInput shapes:\n  - Process 0: [3, 2]\n  - Process 1: [4, 2]"
+            ),
+        ),
     ),
     Signature(
         id="dist.rank_divergence_undetermined",

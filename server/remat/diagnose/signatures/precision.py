@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from remat.diagnose.report import Missing
 from remat.diagnose.signature import Signature
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Facts, Seen
 
 _SCALER = "torch/amp/grad_scaler.py, torch 2.13.0"
 _WHICH = Missing(
@@ -12,6 +17,13 @@ _WHICH = Missing(
     "the loss shows when it happened, not in which operation",
     "torch.autograd.set_detect_anomaly(True) for one step from the last good checkpoint",
 )
+
+
+def _without_gradients(seen: Seen) -> Facts | None:
+    if "why" in seen.facts:
+        return {**seen.facts, "why": "no loss was scaled before (scaler.scale was not called)"}
+    return {**seen.facts, "why": "none of its parameters has .grad (frozen, unused, or backward not called)"}
+
 
 SIGNATURES = (
     Signature(
@@ -68,14 +80,17 @@ SIGNATURES = (
     ),
     Signature(
         id="prec.no_inf_checks",
-        words=("No inf checks were recorded",),
-        pattern=r"No inf checks were recorded",
-        cause="The scaler saw no gradients for this optimizer: none of its parameters has .grad (frozen, "
-        "unused, or backward not called).",
+        words=("No inf checks were recorded", "but _scale is None"),
+        pattern=r"No inf checks were recorded|Attempted \w+ but (?P<why>_scale is None)",
+        read=_without_gradients,
+        cause="The scaler saw no gradients for this optimizer: {why}.",
         fix="Call scaler.scale(loss).backward() before scaler.step, for parameters of this optimizer that "
         "require grad.",
         verify="any(p.grad is not None for g in optimizer.param_groups for p in g['params'])",
         sources=(_SCALER,),
-        examples=("AssertionError: No inf checks were recorded for this optimizer.",),
+        examples=(
+            "AssertionError: No inf checks were recorded for this optimizer.",
+            "AssertionError: Attempted step but _scale is None.  This may indicate your script did not",
+        ),
     ),
 )
