@@ -28,24 +28,32 @@ def cpu_scratch(name: str, args: Sequence[object], out: object) -> Scratch:
 def cpu_effects(trace: Trace) -> Iterator[None]:
     """Inside it the fake CPU chooses kernels as the real one does."""
     kept_rnn = getattr(decompositions, "use_mkldnn", None)
-    kept_state = torch.get_rng_state, torch.random.get_rng_state
-
-    def tracked_state() -> torch.Tensor:
-        state = kept_state[0]()
-        trace.track(state, "rng_state")
-        return state
-
     # Fake LSTMs (torch 2.1 to 2.13) would run step by step where gradients are wanted; real ones use oneDNN's layer.
     if kept_rnn is not None:
         decompositions.use_mkldnn = lambda layer, hx, params: kept_rnn(layer.detach(), hx, params)
-    # Each checkpoint keeps the state of the generator: 5,056 bytes that no operator makes.
+    try:
+        with generator_states(trace):
+            yield
+    finally:
+        if kept_rnn is not None:
+            decompositions.use_mkldnn = kept_rnn
+
+
+@contextlib.contextmanager
+def generator_states(trace: Trace) -> Iterator[None]:
+    """Inside it the trace sees what each checkpoint keeps of the generator: 5,056 bytes that no operator makes."""
+    kept = torch.get_rng_state
+
+    def tracked_state() -> torch.Tensor:
+        state = kept()
+        trace.track(state, "rng_state")
+        return state
+
     torch.get_rng_state = tracked_state
     try:
         yield
     finally:
-        torch.get_rng_state = kept_state[0]
-        if kept_rnn is not None:
-            decompositions.use_mkldnn = kept_rnn
+        torch.get_rng_state = kept
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -98,6 +106,12 @@ def _rnn_backward(args: Sequence[object], _out: object) -> Scratch:
     return 0, again + rows * (states.size(0) + 16) * states.element_size()
 
 
+def _softmax(args: Sequence[object], _out: object) -> Scratch:
+    """The kernel copies an input that doesn't lie in one piece, such as `cross_entropy(out.transpose(1, 2), ...)`."""
+    given = cast("torch.Tensor", args[0])
+    return 0, 0 if given.is_contiguous() else _bytes(given)
+
+
 def _safe_softmax(_args: Sequence[object], out: object) -> Scratch:
     return 0, cast("torch.Tensor", out).numel()
 
@@ -108,4 +122,8 @@ _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "native_batch_norm_backward": _norm_backward,
     "mkldnn_rnn_layer_backward": _rnn_backward,
     "_safe_softmax": _safe_softmax,
+    "_softmax": _softmax,
+    "_log_softmax": _softmax,
+    "_softmax_backward_data": _softmax,
+    "_log_softmax_backward_data": _softmax,
 }
