@@ -182,7 +182,7 @@ class VariantResult:
     recompute_flops_ratio: Range
     """floating-point operations of a step, divided by those of the same step without recomputation"""
     step_seconds: float | None
-    """measured only"""
+    """measured only: the median of at least five steps, warmed up, making the batch left out"""
     checkpointed: tuple[Recomputed, ...]
     not_checkpointed: tuple[Kept, ...]
     active: bool
@@ -191,6 +191,8 @@ class VariantResult:
     assumptions: tuple[str, ...]
     verified: bool
     timeline: Timeline
+    step_seconds_range: Range | None = None
+    """measured only: the fastest and the slowest of these steps"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ def request_line(request: Request) -> str:
 
 def read_request(line: str) -> Request:
     """Raises ValueError when the line is no request."""
-    return _decode(Request, json.loads(line))
+    return decoded(Request, json.loads(line))
 
 
 def event_line(event: Event) -> str:
@@ -267,10 +269,10 @@ def read_event(line: str) -> Event:
     kind = _EVENTS.get(data.pop("event", "")) if isinstance(data, dict) else None
     if kind is None:
         raise ValueError(f"expected an event of the probe, got {line[:80]!r}")
-    return cast("Event", _decode(kind, data))
+    return cast("Event", decoded(kind, data))
 
 
-def _decode(kind: type[T], data: object) -> T:
+def decoded(kind: type[T], data: object) -> T:
     """`data`, read from JSON, as a value of `kind`."""
     return cast("T", _as(kind, data))
 
