@@ -122,6 +122,7 @@ export interface VariantResult {
   readonly assumptions: readonly string[];
   readonly verified: boolean;
   readonly timeline: Timeline;
+  readonly stepSecondsRange?: Range | null;
 }
 
 /** The first event: who answers. */

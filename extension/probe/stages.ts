@@ -10,7 +10,7 @@ export interface Said {
 
 const STAGES: Readonly<Record<string, string>> = {
   import: "importing torch and the model's file",
-  build: "building the model",
+  build: "building the model and tracing two steps",
   forward: "forward",
   backward: "backward",
   optimizer: "optimizer step",

@@ -23,6 +23,7 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
     element(
       "p",
       {},
+      missing?.fact === message && element("strong", {}, "Not known: "),
       ...sentence(message),
       element("span", { class: "note" }, ` (while it ${STAGES[stage] ?? `was at ${stage}`})`),
     ),
@@ -38,7 +39,7 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
         text && element("code", { class: "source" }, text),
       ),
     missing &&
-      !message.includes(missing.fact) &&
+      missing.fact !== message &&
       element("p", {}, element("strong", {}, "Missing: "), ...sentence(missing.fact), "."),
     missing && element("p", {}, comment ? "Say it in a comment above the model:" : "What to do:"),
     missing && element("pre", { tabindex: "0" }, comment ?? missing.how),
@@ -49,7 +50,9 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
         button("Insert this line", () => send({ kind: "insert", failure: index })),
         answerTo(`failure-${index}`),
       ),
-    details && element("details", {}, element("summary", {}, "Traceback"), element("pre", { tabindex: "0" }, details)),
+    details &&
+      !missing &&
+      element("details", {}, element("summary", {}, "Traceback"), element("pre", { tabindex: "0" }, details)),
   );
 }
 
