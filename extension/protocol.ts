@@ -133,9 +133,9 @@ export interface ProbeParams {
   readonly target: string;
   readonly folder: string;
   readonly variants: readonly Variant[];
-  readonly device?: string;
+  readonly device?: "cuda" | "cpu";
   readonly gpu?: string | null;
-  readonly mode?: string;
+  readonly mode?: "estimate" | "measure" | "auto";
 }
 
 /** What the probe that `token` names is doing now; `done` of `of` variants are finished. */
@@ -154,10 +154,9 @@ export interface ProbeCard {
   readonly verdicts: readonly string[];
 }
 
-/** What became of a probe. `command`: what was run, in words. `environment`: None where the worker did not start. */
+/** What became of a probe. `environment`: None where the worker did not start. */
 export interface ProbeAnswer {
   readonly target: string;
-  readonly command: string;
   readonly environment: Environment | null;
   readonly seconds: number;
   readonly variants: readonly VariantResult[];

@@ -40,10 +40,11 @@ function stages() {
       "--ignore=tests/lsp",
       ...NOT_SLOW,
     ]),
-    pytest("language server", ["tests/lsp", ...NOT_SLOW]),
+    pytest("language server", ["tests/lsp", "--ignore=tests/lsp/with_torch", ...NOT_SLOW]),
     pytest("proofs and failing programs on torch", ["tests/proofs", "tests/failures", ...NOT_SLOW], {
       prepare: prepareTorch,
     }),
+    pytest("memory probe", ["tests/probe", "tests/lsp/with_torch", ...NOT_SLOW], { prepare: prepareTorch }),
     nodeTests(
       "journeys in VS Code",
       journeys.map((name) => join(EDITOR_TESTS, name)),

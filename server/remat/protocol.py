@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remat.probe.messages import Environment, Failure, Variant, VariantResult  # noqa: TC001 - read by write_protocol
+from remat.probe.messages import (  # noqa: TC001 - write_protocol reads the types
+    Device,
+    Environment,
+    Failure,
+    Mode,
+    Variant,
+    VariantResult,
+)
 
 DIAGNOSE = "remat/diagnose"
 PROBE = "remat/probe"
@@ -164,9 +171,9 @@ class ProbeParams:
     target: str
     folder: str
     variants: tuple[Variant, ...]
-    device: str = "cuda"
+    device: Device = "cuda"
     gpu: str | None = None
-    mode: str = "estimate"
+    mode: Mode = "estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +198,9 @@ class ProbeCard:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What became of a probe. `command`: what was run, in words. `environment`: None where the worker did not start."""
+    """What became of a probe. `environment`: None where the worker did not start."""
 
     target: str
-    command: str
     environment: Environment | None
     seconds: float
     variants: tuple[VariantResult, ...]

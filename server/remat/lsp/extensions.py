@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -9,24 +10,34 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from remat.lsp.answers import Answers
 from remat.lsp.probe_targets import probe_targets
-from remat.lsp.requests import as_json, diagnose_params, probe_targets_params
+from remat.lsp.probes import Probes
+from remat.lsp.requests import as_json, diagnose_params, probe_params, probe_targets_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from remat.lsp.analyst import Analyst
     from remat.lsp.documents import Documents
-    from remat.protocol import ProbeTarget
+    from remat.protocol import ProbeProgress, ProbeTarget
 
 PROBE_COMMAND = "remat.probe"  # the client's, which takes a ProbeTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """How to tell the editor what is being done, and what is for its log."""
+
+    progress: Callable[[ProbeProgress], None]
+    log: Callable[[str], None]
 
 
 class Extensions:
     """`documents` gives those of the present session."""
 
-    def __init__(self, documents: Callable[[], Documents], analyst: Analyst) -> None:
+    def __init__(self, documents: Callable[[], Documents], analyst: Analyst, say: Say) -> None:
         self._documents, self._analyst = documents, analyst
         self._answers = Answers()
+        self._probes = Probes(say.progress, say.log)
 
     async def diagnosed(self, given: object) -> object:
         """Diagnose a log; what stands in the way is said to the user in so many words."""
@@ -42,6 +53,18 @@ class Extensions:
             said = f"{error.filename or 'the log'} cannot be read: {error.strerror or error}"
             raise JsonRpcException(said, code=types.LSPErrorCodes.RequestFailed) from error
 
+    async def probed(self, given: object) -> object:
+        """Estimate or measure the memory of a model's step in a process of its own."""
+        try:
+            params = probe_params(given)
+        except ValueError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        python = self._analyst.options.interpreter_for(params.target)
+        return as_json(await self._probes.answer(params, python))
+
+    def files_changed(self) -> None:
+        self._probes.changed()
+
     def targets(self, given: object) -> object:
         try:
             params = probe_targets_params(given)
@@ -54,6 +77,7 @@ class Extensions:
 
     def end(self) -> None:
         self._answers.end()
+        self._probes.end()
 
     def _targets(self, uri: str) -> list[ProbeTarget]:
         document = self._documents().find(uri)

@@ -6,7 +6,8 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, cast
 
-from remat.protocol import DIAGNOSE, PROBE, PROBE_TARGETS, DiagnoseParams, ProbeTargetsParams
+from remat.probe.messages import decoded
+from remat.protocol import DIAGNOSE, PROBE, PROBE_TARGETS, DiagnoseParams, ProbeParams, ProbeTargetsParams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,20 @@ def diagnose_params(given: object) -> DiagnoseParams:
         raise ValueError(f"{DIAGNOSE}: expected a text or at least one path, got neither")
     name = _optional(asked, "name") or "log"
     return DiagnoseParams(name, text, paths, _optional(asked, "cwd"), _strings(asked, "permitted"))
+
+
+def probe_params(given: object) -> ProbeParams:
+    """What an editor asks to have probed. Raises ValueError, saying what was expected."""
+    try:
+        return decoded(ProbeParams, _snake_case(_object(given, PROBE)))
+    except TypeError as error:  # a field without a default is not there
+        raise ValueError(f"{PROBE}: {error}") from error
+
+
+def _snake_case(given: object) -> object:
+    if isinstance(given, dict):
+        return {re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", key): _snake_case(given[key]) for key in given}
+    return [_snake_case(one) for one in given] if isinstance(given, list) else given
 
 
 def probe_targets_params(given: object) -> ProbeTargetsParams:
@@ -44,6 +59,8 @@ def as_json(value: object) -> object:
         return {camel(field.name): as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple | list):
         return [as_json(one) for one in value]
+    if isinstance(value, dict):
+        return {key: as_json(one) for key, one in value.items()}
     return value
 
 

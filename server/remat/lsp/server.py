@@ -17,18 +17,20 @@ from remat.lsp.actions import KINDS, Editor, code_actions
 from remat.lsp.analyst import Analyst
 from remat.lsp.client import Client
 from remat.lsp.documents import Documents
-from remat.lsp.extensions import Extensions
+from remat.lsp.extensions import Extensions, Say
 from remat.lsp.hover import hover
 from remat.lsp.options import Options, read_options
 from remat.lsp.protocol import Server
 from remat.lsp.publish import Publisher, Report, report
+from remat.lsp.requests import as_json
 from remat.lsp.session import Session
-from remat.protocol import DIAGNOSE, PROBE_TARGETS
+from remat.protocol import DIAGNOSE, PROBE, PROBE_PROGRESS, PROBE_TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from remat.lsp.contexts import Problems
+    from remat.protocol import ProbeProgress
 
 WATCHED = ("**/pyproject.toml", "**/{.gitignore,.ignore}", "**/*.{json,yaml,yml}", "**/*.py")
 _PATIENCE = 1.0  # seconds that an analysis may take to end when the server does
@@ -46,7 +48,7 @@ class Conversation:
         self.documents: Documents
         self.publisher: Publisher
         self.analyst = Analyst(self._say, self._tell)
-        self.extensions = Extensions(lambda: self.documents, self.analyst)
+        self.extensions = Extensions(lambda: self.documents, self.analyst, Say(self._probing, self._note))
 
     def initialize(self, params: types.InitializeParams) -> None:
         server, old = self.server, self.server.workspace
@@ -94,9 +96,11 @@ class Conversation:
             self.publisher.closed(params.text_document.uri)
 
     def saved(self, _: types.DidSaveTextDocumentParams) -> None:
+        self.extensions.files_changed()
         self.session.surroundings_changed()
 
     def files_changed(self, _: types.DidChangeWatchedFilesParams) -> None:
+        self.extensions.files_changed()
         self.session.surroundings_changed()
 
     def folders_changed(self, _: types.DidChangeWorkspaceFoldersParams) -> None:
@@ -150,6 +154,12 @@ class Conversation:
             self.session.from_thread(lambda: self.server.window_show_message(params))
         self.session.from_thread(lambda: self.server.log.write(level, sentence))
 
+    def _probing(self, progress: ProbeProgress) -> None:
+        self.server.protocol.notify(PROBE_PROGRESS, as_json(progress))
+
+    def _note(self, sentence: str) -> None:
+        self.server.log.write("info", sentence)
+
     def _tell(self, path: str, problems: Problems) -> None:
         """Called by the analyst, in its thread: show what is wrong in a pyproject.toml, or that nothing is any more."""
         from remat.lsp.configuration import configuration_diagnostics  # noqa: PLC0415 - needed by few
@@ -177,6 +187,7 @@ def build() -> tuple[Server, Conversation]:
         (types.TEXT_DOCUMENT_HOVER, talk.hovered),
         (types.EXIT, talk.exited),
         (DIAGNOSE, talk.extensions.diagnosed),
+        (PROBE, talk.extensions.probed),
         (PROBE_TARGETS, talk.extensions.targets),
     ):
         server.feature(method)(partial(handler))  # pygls marks what it is given, which no bound method allows

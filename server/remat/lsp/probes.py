@@ -1,0 +1,168 @@
+"""Runs probes for an editor, one after the other, in a worker that stays warm while nothing it read has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remat.probe import run
+from remat.probe.messages import Environment, Failure, Log, Progress, Request, VariantResult
+from remat.protocol import ProbeAnswer, ProbeCard, ProbeProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from remat.probe.messages import Event
+    from remat.protocol import ProbeParams
+
+_PATIENCE = 600.0  # seconds that an idle worker keeps its memory
+
+
+class Probes:
+    """`progress` and `log` are called in the thread of the editor's messages."""
+
+    def __init__(self, progress: Callable[[ProbeProgress], None], log: Callable[[str], None]) -> None:
+        self._progress, self._log = progress, log
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._worker: run.Worker | None = None
+        self._kept_for: tuple[str, str, str] | None = None
+        self._outdated = False
+        self._idle: threading.Timer | None = None
+
+    async def answer(self, params: ProbeParams, python: str | None) -> ProbeAnswer:
+        """
+        Probe every variant. Cancelling ends the worker at once.
+
+        `python`: the interpreter that the user chose; None: the one that is found from the target's folder.
+        """
+        loop = asyncio.get_running_loop()
+        unwanted = threading.Event()
+        self._pool = self._pool or ThreadPoolExecutor(1, "remat-probes")
+        tell = partial(self._from_thread, loop)
+        work = loop.run_in_executor(self._pool, partial(self._answered, params, python, unwanted, tell))
+        try:
+            return await work
+        except asyncio.CancelledError:
+            unwanted.set()
+            self._cancel()
+            raise
+
+    def changed(self) -> None:
+        """Files or packages may differ: the next probe reads them anew."""
+        self._outdated = True
+
+    def end(self) -> None:
+        """End the worker, whatever it does."""
+        self._cancel()
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _from_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call)
+
+    def _cancel(self) -> None:
+        with self._lock:
+            if self._worker is not None:
+                run.cancel(self._worker)
+
+    def _answered(
+        self,
+        params: ProbeParams,
+        python: str | None,
+        unwanted: threading.Event,
+        tell: Callable[[Callable[[], None]], None],
+    ) -> ProbeAnswer:
+        found: list[VariantResult] = []
+        failed: list[Failure] = []
+        environment: Environment | None = None
+        seconds = 0.0
+        request = Request(params.target, params.variants, params.folder, params.device, params.gpu, params.mode)
+        for event in self._events(request, python, unwanted):
+            if isinstance(event, Progress):
+                doing = ProbeProgress(params.token, event.stage, event.variant, event.done, event.of)
+                tell(partial(self._progress, doing))
+            elif isinstance(event, VariantResult):
+                found.append(event)
+            elif isinstance(event, Failure):
+                failed.append(event)
+                tell(partial(self._log, f"probing {params.target}: {event.message}\n{event.details}".rstrip()))
+            elif isinstance(event, Environment):
+                environment = event
+            elif isinstance(event, Log):
+                tell(partial(self._log, event.text))
+            else:
+                seconds = event.seconds
+        cards = _cards(found)
+        return ProbeAnswer(params.target, environment, seconds, tuple(found), tuple(failed), cards)
+
+    def _events(self, request: Request, python: str | None, unwanted: threading.Event) -> Iterable[Event]:
+        try:
+            interpreter = _interpreter(request, python)
+            worker = self._warm(interpreter, request)
+        except ValueError as error:
+            return [Failure(None, "import", str(error))]
+        except OSError as error:
+            return [
+                Failure(None, "import", f"{error.filename or 'the interpreter'} cannot be started: {error.strerror}")
+            ]
+        if unwanted.is_set():  # cancelled while it was being started
+            run.cancel(worker)
+        return self._asked(worker, request)
+
+    def _asked(self, worker: run.Worker, request: Request) -> Iterator[Event]:
+        try:
+            yield from run.ask(worker, request)
+        finally:
+            if run.alive(worker):
+                self._rest()
+            else:
+                self._discard()
+
+    def _warm(self, python: str, request: Request) -> run.Worker:
+        """Give the worker of the last probe where it would answer as a new one does. Raises OSError."""
+        wanted = (python, request.folder, request.mode)
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._worker is None or self._outdated or self._kept_for != wanted or not run.alive(self._worker):
+            self._discard()
+            self._outdated = False
+            worker = run.start(python, Path(request.folder), mode=request.mode)
+            with self._lock:
+                self._worker, self._kept_for = worker, wanted
+        assert self._worker is not None  # noqa: S101 - only this thread takes it away
+        return self._worker
+
+    def _rest(self) -> None:
+        self._idle = threading.Timer(_PATIENCE, self._cancel)
+        self._idle.daemon = True
+        self._idle.start()
+
+    def _discard(self) -> None:
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            run.end(worker)
+
+
+def _interpreter(request: Request, python: str | None) -> str:
+    """The Python to run the user's code with. Raises ValueError, saying what was looked at."""
+    from remat.interpreter import find_interpreter  # noqa: PLC0415 - reads the disk; not for the start
+
+    return find_interpreter(Path(request.folder), python, os.environ)
+
+
+def _cards(results: list[VariantResult]) -> tuple[ProbeCard, ...]:
+    from remat.probe.gpus import CARDS, verdict  # noqa: PLC0415
+
+    return tuple(
+        ProbeCard(card.name, card.usable, tuple(verdict(result, card).value for result in results)) for card in CARDS
+    )
