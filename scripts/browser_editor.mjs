@@ -56,7 +56,7 @@ export async function startEditor(command, profile, { port = 0, trust = true, pa
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   const url = `http://${at}`;
   await answers(url, child, () => output);
-  return { url, stop: () => stop(child), log: () => output };
+  return { url, pid: child.pid, stop: () => stop(child), log: () => output };
 }
 
 async function answers(url, child, output) {

@@ -42,8 +42,8 @@ export async function diagnose(source: Source, report: Report): Promise<void> {
 async function selected(from: unknown): Promise<DiagnoseParams | undefined> {
   const inEditor = from === undefined ? ofEditorSelection() : undefined;
   if (!inEditor) return ofTerminalSelection();
-  const terminal = "What is selected in the terminal";
-  const choice = await vscode.window.showQuickPick([terminal, `What is ${inEditor.name}`], {
+  const terminal = "The selection in the terminal";
+  const choice = await vscode.window.showQuickPick([terminal, `The ${inEditor.name}`], {
     title: "Text is selected in two places",
   });
   if (choice === undefined) throw new vscode.CancellationError();

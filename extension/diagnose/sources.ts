@@ -28,11 +28,11 @@ export function ofEditorSelection(editor = vscode.window.activeTextEditor): Diag
   if (!editor) return undefined;
   const { document, selections } = editor;
   const text = selections.map((selection) => document.getText(selection)).join("\n");
-  return text.trim() ? { name: `selected in ${nameOf(document)}`, text, cwd: workspaceFolder() } : undefined;
+  return text.trim() ? { name: `selection in ${nameOf(document)}`, text, cwd: workspaceFolder() } : undefined;
 }
 
 export async function ofTerminalSelection(): Promise<DiagnoseParams | undefined> {
-  return ofTerminal("selected in terminal", await selectedText());
+  return ofTerminal("selection in terminal", await selectedText());
 }
 
 /** The command that failed last, where the user is; also one that failed before we watched. */
@@ -41,7 +41,7 @@ export async function ofLastFailed(executions: Executions): Promise<DiagnosePara
   const failed = (active && executions.lastFailed(active)) ?? executions.lastFailed();
   if (failed) return ofExecution(failed);
   if (active && executions.runningIn(active)) return undefined; // its last output would be the end of another command
-  return ofTerminal("last output in terminal", await lastOutput());
+  return ofTerminal("last output of terminal", await lastOutput());
 }
 
 /** What stands around a line in a terminal: the command that printed it, or all that the terminal holds. */
@@ -54,11 +54,11 @@ export async function ofLine(
     if (execution?.output().includes(line.trim())) return ofExecution(execution);
   }
   terminal.show(true);
-  return ofTerminal("all of terminal", await wholeText());
+  return ofTerminal("text of terminal", await wholeText());
 }
 
 export async function ofTerminalText(): Promise<DiagnoseParams | undefined> {
-  return ofTerminal("all of terminal", await wholeText());
+  return ofTerminal("text of terminal", await wholeText());
 }
 
 export function ofDocument(document: vscode.TextDocument): DiagnoseParams {
@@ -70,7 +70,7 @@ export function ofDocument(document: vscode.TextDocument): DiagnoseParams {
 
 export async function ofClipboard(): Promise<DiagnoseParams | undefined> {
   const text = await vscode.env.clipboard.readText();
-  return text.trim() ? { name: "pasted", text, cwd: workspaceFolder() } : undefined;
+  return text.trim() ? { name: "text of the clipboard", text, cwd: workspaceFolder() } : undefined;
 }
 
 export function nameOf(document: vscode.TextDocument): string {

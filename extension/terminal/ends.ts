@@ -38,7 +38,7 @@ export class Ends {
     const headEnd = this.head.lastIndexOf("\n") + 1 || this.head.length;
     const tailStart = startOfLine(tail);
     const left = this.dropped + (this.head.length - headEnd) + tailStart;
-    return `${this.head.slice(0, headEnd)}${leftOut(left)}\n${tail.slice(tailStart)}`;
+    return joined(this.head.slice(0, headEnd), left, tail.slice(tailStart));
   }
 
   private join(): void {
@@ -62,7 +62,7 @@ export function withinRoom(text: string, room: Room): string {
   const headEnd = text.lastIndexOf("\n", room.head) + 1 || room.head;
   const cut = text.length - room.tail;
   const tailStart = cut + startOfLine(text.slice(cut));
-  return `${text.slice(0, headEnd)}${leftOut(tailStart - headEnd)}\n${text.slice(tailStart)}`;
+  return joined(text.slice(0, headEnd), tailStart - headEnd, text.slice(tailStart));
 }
 
 /** Where the first whole line starts; 0 if there is none. */
@@ -70,6 +70,7 @@ function startOfLine(text: string): number {
   return text.indexOf("\n") + 1;
 }
 
-export function leftOut(characters: number): string {
-  return `[Remat left out ${characters.toLocaleString("en")} characters here]`;
+function joined(head: string, leftOut: number, tail: string): string {
+  const note = `[Remat left out ${leftOut.toLocaleString("en")} characters here]`;
+  return `${head}${head.endsWith("\n") ? "" : "\n"}${note}\n${tail}`;
 }

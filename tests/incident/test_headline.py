@@ -29,5 +29,5 @@ def test_a_long_sentence_ends_with_a_whole_clause() -> None:
 
 
 def test_without_a_cause_it_says_so() -> None:
-    assert headline(Report(failed=False)) == "Nothing failed in this log"
+    assert headline(Report(failed=False)) == "No failure is shown in this log"
     assert headline(Report(failed=True)) == "It failed, and the log does not say why"

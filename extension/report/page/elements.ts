@@ -23,6 +23,25 @@ export function button(label: string, act: () => void, attributes: Attributes = 
   return made;
 }
 
+/** A button within text, that breaks over lines as the text does. */
+export function link(label: string, act: () => void, attributes: Attributes = {}): HTMLElement {
+  const made = element("span", { role: "link", tabindex: "0", class: "link", ...attributes }, label);
+  made.addEventListener("click", act);
+  made.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    act();
+  });
+  return made;
+}
+
+/** Words between backticks are code; nothing else in a sentence means anything. */
+export function sentence(text: string): Child[] {
+  const parts = text.split("`");
+  if (parts.length % 2 === 0) return [text]; // one without its partner
+  return parts.map((part, index) => (index % 2 === 1 && part ? element("code", {}, part) : part));
+}
+
 /** Letters that turn text around or hide it, as their numbers. The server has replaced them already; this is the page's own guard. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;

@@ -1,7 +1,7 @@
 /** The log's lines: those that prove something are marked, those left out are counted. */
 
 import type { Diagnosis, LogLine } from "../../protocol";
-import { button, type Child, element } from "./elements";
+import { type Child, element, link } from "./elements";
 import { type Send, section } from "./sections";
 
 const LONGEST_LINE = 2_000;
@@ -40,13 +40,12 @@ function row(line: LogLine, send: Send): HTMLElement {
 function pieces({ number, text, links }: LogLine, send: Send): Child[] {
   const made: Child[] = [];
   let from = 0;
-  for (const [index, { start, end, line }] of links.entries()) {
+  for (const [index, { start, end, line: target }] of links.entries()) {
     if (start < from || end > text.length) continue;
     made.push(
       text.slice(from, start),
-      button(text.slice(start, end), () => send({ kind: "openLogLink", line: number, link: index }), {
-        class: "link",
-        title: `Open at line ${line}`,
+      link(text.slice(start, end), () => send({ kind: "openLogLink", line: number, link: index }), {
+        title: `Open at line ${target}`,
       }),
     );
     from = end;

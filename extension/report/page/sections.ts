@@ -2,7 +2,7 @@
 
 import type { Diagnosis, EvidenceFile, MissingFact, Repair, Statement } from "../../protocol";
 import type { FromPage } from "../messages";
-import { button, type Child, element } from "./elements";
+import { button, type Child, element, link, sentence } from "./elements";
 import { logSection, showLine } from "./log";
 
 export type Send = (message: FromPage) => void;
@@ -41,7 +41,7 @@ function heading({ headline, name, docs, failed }: Diagnosis, send: Send): Child
     "header",
     { class: failed ? "failed" : "" },
     element("p", { class: "source" }, "Diagnosis of ", element("code", {}, name)),
-    element("h1", {}, headline),
+    element("h1", {}, ...sentence(headline)),
     element(
       "p",
       { class: "buttons" },
@@ -56,13 +56,14 @@ function heading({ headline, name, docs, failed }: Diagnosis, send: Send): Child
   );
 }
 
-function began({ cause, rank, place }: Diagnosis, send: Send): Child {
+function began({ cause, rank, place, headline }: Diagnosis, send: Send): Child {
   if (!cause) return null;
-  const at = place && `${place.path}:${place.line}`;
+  const rest = cause.summary.replace(headline.replace(/^Rank \d+: /, ""), "").replace(/^[.:;\s]+/, "");
+  const at = place && `${shortened(place.path)}:${place.line}`;
   return section(
     "began",
     "What began it",
-    element("p", {}, cause.summary),
+    rest && element("p", {}, ...sentence(rest)),
     element(
       "dl",
       {},
@@ -70,12 +71,20 @@ function began({ cause, rank, place }: Diagnosis, send: Send): Child {
       at &&
         fact(
           "At",
-          place.uri ? button(at, () => send({ kind: "openPlace" }), { class: "link" }) : element("code", {}, at),
+          place.uri ? link(at, () => send({ kind: "openPlace" }), { title: place.path }) : element("code", {}, at),
         ),
       fact("Kind", element("code", {}, cause.id)),
       cause.lines.length > 0 && fact("Shown by", proof(cause.lines)),
     ),
   );
+}
+
+/** Its last folder and its name: enough to know it again. */
+function shortened(path: string): string {
+  return path
+    .split(/[\\/]/)
+    .slice(-2)
+    .join(path.includes("/") ? "/" : "\\");
 }
 
 function fact(name: string, value: Child): HTMLElement {
@@ -86,9 +95,7 @@ function fact(name: string, value: Child): HTMLElement {
 function proof(lines: readonly number[]): HTMLElement {
   const shown = lines
     .slice(0, MOST_LINES)
-    .map((line) =>
-      button(String(line), () => showLine(line), { class: "link", "aria-label": `line ${line} of the log` }),
-    );
+    .map((line) => link(String(line), () => showLine(line), { "aria-label": `line ${line} of the log` }));
   const more = lines.length - shown.length;
   return element(
     "span",
@@ -104,7 +111,7 @@ const MOST_LINES = 6;
 function fix({ fix: words, repairs }: Diagnosis, send: Send): Child {
   if (!words && repairs.length === 0) return null;
   const cards = repairs.map((repair, index) => repairCard(repair, index, send));
-  return section("fix", "Fix", words && element("p", {}, words), ...cards);
+  return section("fix", "Fix", words && element("p", {}, ...sentence(words)), ...cards);
 }
 
 function repairCard({ uri, line, rule, message, title, safe }: Repair, index: number, send: Send): HTMLElement {
@@ -115,17 +122,17 @@ function repairCard({ uri, line, rule, message, title, safe }: Repair, index: nu
     element(
       "p",
       {},
-      button(place, () => send({ kind: "openRepair", repair: index }), { class: "link" }),
+      link(place, () => send({ kind: "openRepair", repair: index })),
       " ",
       element("span", { class: "rule" }, rule),
     ),
-    element("p", {}, message),
+    element("p", {}, ...sentence(message)),
     title !== null &&
       element(
         "p",
         { class: "buttons" },
         button("Apply fix", () => send({ kind: "applyRepair", repair: index }), { "data-repair": String(index) }),
-        element("span", { class: "note" }, title, safe ? "" : ": read the change before you run it"),
+        element("span", { class: "note" }, ...sentence(title), safe ? "" : ": read the change before you run it"),
         answerTo(`repair-${index}`),
       ),
   );
@@ -175,7 +182,9 @@ function missing(facts: readonly MissingFact[], send: Send): Child {
 
 function followed({ followed: ranks }: Diagnosis): Child {
   if (ranks.length === 0) return null;
-  const items = ranks.map(({ summary, lines }) => element("li", {}, summary, " ", lines.length > 0 && proof(lines)));
+  const items = ranks.map(({ summary, lines }) =>
+    element("li", {}, ...sentence(summary), " ", lines.length > 0 && proof(lines)),
+  );
   const list = element("ul", {}, ...items);
   const title = "What followed";
   if (ranks.length <= MOST_RANKS) return section("followed", title, list);
@@ -186,7 +195,9 @@ const MOST_RANKS = 8;
 
 function statements(id: string, title: string, all: readonly Statement[]): Child {
   if (all.length === 0) return null;
-  const items = all.map(({ summary, lines }) => element("li", {}, summary, " ", lines.length > 0 && proof(lines)));
+  const items = all.map(({ summary, lines }) =>
+    element("li", {}, ...sentence(summary), " ", lines.length > 0 && proof(lines)),
+  );
   return section(id, title, element("ul", {}, ...items));
 }
 

@@ -17,7 +17,7 @@ _CLAUSE = re.compile(r"[:;,] ")
 def headline(report: Report) -> str:
     """The cause in its first sentence, with the rank it began on."""
     if report.cause is None:
-        return "It failed, and the log does not say why" if report.failed else "Nothing failed in this log"
+        return "It failed, and the log does not say why" if report.failed else "No failure is shown in this log"
     first = _first(report.cause.summary.split(_SAID)[0])
     rank = report.initiating_rank
     return first if rank is None or f"ank {rank}" in first else f"Rank {rank}: {first}"

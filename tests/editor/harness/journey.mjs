@@ -1,5 +1,9 @@
-/** One journey of a user: a project on disk, a fresh VS Code with the packaged extension, a browser, and what happens. */
+/**
+ * One journey of a user: a project on disk, a fresh VS Code with the packaged extension, a browser, and what happens.
+ * None may lead to another machine.
+ */
 
+import { equal } from "node:assert/strict";
 import {
   chmodSync,
   mkdirSync,
@@ -21,6 +25,7 @@ import { prepareChromium } from "../../../scripts/setup/chromium.mjs";
 import { prepareCodeServer } from "../../../scripts/setup/code_server.mjs";
 import { HOST_TARGET, inVenv, OUTPUT, ROOT } from "../../../scripts/setup/paths.mjs";
 import { once } from "../../../scripts/setup/step.mjs";
+import { watchConnections } from "./network.mjs";
 import { Workbench } from "./workbench.mjs";
 
 const SCREENSHOTS = join(OUTPUT, "editor");
@@ -59,11 +64,14 @@ export function journey(
       undo.push(editor.stop);
       const { page, close } = await openBrowser(join(place, "browser"), editor.url);
       undo.push(close);
-      const workbench = new Workbench(page, join(SCREENSHOTS, slug(name)));
+      const network = watchConnections(editor.pid, page);
+      undo.push(network.stop);
+      const workbench = new Workbench(page, join(SCREENSHOTS, slug(name)), profile.log);
       await explainedWhereItFails(workbench, profile, async () => {
         await page.goto(`${editor.url}/?${disk.query(folders)}`);
         await workbench.ready();
         await body(workbench, disk, profile);
+        equal(network.stop(), "", "connections to another machine");
       });
     } finally {
       for (const step of undo.reverse()) await step();
@@ -78,6 +86,9 @@ const TESTED = {
   "editor.accessibilitySupport": "off",
   "files.autoSave": "off",
   "window.restoreWindows": "none",
+  "terminal.integrated.gpuAcceleration": "off", // its rows are text then
+  "terminal.integrated.stickyScroll.enabled": false, // is a second terminal above the first
+  "terminal.integrated.defaultProfile.linux": "bash",
 };
 
 async function explainedWhereItFails(workbench, profile, body) {

@@ -7,8 +7,9 @@ const SEEN_WITHIN = 30_000;
 const PATIENCE = 5_000;
 
 export class Workbench {
-  constructor(page, screenshots) {
+  constructor(page, screenshots, log) {
     this.page = page;
+    this.log = log;
     this.screenshots = screenshots;
     this.shots = 0;
     page.setDefaultTimeout(SEEN_WITHIN);
@@ -26,6 +27,10 @@ export class Workbench {
     await this.page.keyboard.press("Enter");
     await row.waitFor({ state: "hidden" });
     await this.page.locator(".editor-instance .view-line").first().waitFor();
+  }
+
+  async closeTab() {
+    await this.page.locator(".tab.active .tab-actions .action-label").click();
   }
 
   async command(title) {
@@ -60,6 +65,10 @@ export class Workbench {
       return box.right > box.x;
     });
     return box;
+  }
+
+  async cursorIsAt(line) {
+    await this.page.locator(".statusbar-item", { hasText: new RegExp(`^Ln ${line}, Col`) }).waitFor();
   }
 
   line(text) {
@@ -155,6 +164,105 @@ export class Workbench {
     const hover = this.page.locator(".monaco-resizable-hover .monaco-hover, .monaco-hover").filter({ visible: true });
     await hover.first().waitFor();
     return hover.first();
+  }
+
+  /** Opens a terminal and waits for its prompt; once extensions run, since some of them renew terminals. */
+  async openTerminal() {
+    await this.until("Remat to watch terminals", async () => this.log().includes("watches the terminals"));
+    await this.command("Terminal: Create New Terminal");
+    await this.#terminal(".xterm-helper-textarea").waitFor({ state: "attached" });
+    await this.until("a prompt", async () => /[$#]\s*$/.test((await this.terminalText()).trimEnd()));
+  }
+
+  #terminal(part = "") {
+    return this.page.locator(`.terminal-wrapper.active ${part}`);
+  }
+
+  async terminalText() {
+    const rows = await this.#terminal(".xterm-rows > div").allInnerTexts();
+    return rows.map((row) => row.replaceAll("\u00a0", " ").trimEnd()).join("\n");
+  }
+
+  async terminalSays(text) {
+    await this.until(`${text} in the terminal`, async () => (await this.terminalText()).includes(text));
+  }
+
+  /** Types a command into the terminal and runs it. */
+  async run(command) {
+    await this.#terminal(".xterm").click();
+    await this.type(command);
+    await this.press("Enter");
+  }
+
+  /** Drags the mouse from the last row with `from` to the first row after it with `to`. */
+  async selectInTerminal(from, to) {
+    const rows = this.#terminal(".xterm-rows > div");
+    const texts = (await rows.allInnerTexts()).map((row) => row.replaceAll("\u00a0", " "));
+    const first = texts.findLastIndex((row) => row.includes(from));
+    const last = texts.findIndex((row, index) => index >= first && row.includes(to));
+    if (first < 0 || last < 0) throw new Error(`expected ${from} … ${to} in the terminal:\n${texts.join("\n")}`);
+    const start = await rows.nth(first).boundingBox();
+    const end = await rows.nth(last).boundingBox();
+    await this.page.mouse.move(start.x + 1, start.y + start.height / 2);
+    await this.page.mouse.down();
+    await this.page.mouse.move(end.x + 40, end.y + end.height / 2, { steps: 8 });
+    await this.page.mouse.move(end.x + end.width - 3, end.y + end.height / 2, { steps: 4 });
+    await this.page.mouse.up();
+    return { x: start.x + 30, y: start.y + start.height / 2 };
+  }
+
+  /** Right-clicks and chooses from the menu. */
+  async menu({ x, y }, title) {
+    await this.page.mouse.click(x, y, { button: "right" });
+    const item = this.page.locator(".context-view .action-item", { hasText: title });
+    await item.waitFor();
+    await this.shot("menu");
+    await item.click();
+  }
+
+  /** Where the terminal is, for a click into it. */
+  async inTerminal() {
+    const { x, y, width, height } = await this.#terminal(".xterm-screen").boundingBox();
+    return { x: x + width / 2, y: y + height / 2 };
+  }
+
+  /** Ctrl+clicks a link in the terminal. */
+  async clickTerminalLink(text) {
+    const row = this.#terminal(".xterm-rows > div").filter({ hasText: text }).last();
+    const { x, y, height } = await row.boundingBox();
+    const at = [x + 20, y + height / 2];
+    await this.page.mouse.move(at[0] + 30, at[1]);
+    await this.page.keyboard.down("Control");
+    await this.page.mouse.move(...at, { steps: 4 });
+    await this.page.waitForTimeout(500); // links are looked for where the mouse rests
+    await this.page.mouse.click(...at);
+    await this.page.keyboard.up("Control");
+  }
+
+  /** A question in the middle of the window, by its title. */
+  async asked(title) {
+    await this.page.locator(".quick-input-widget", { hasText: title }).waitFor();
+  }
+
+  async pick(label) {
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: label }).first().click();
+  }
+
+  /** Presses a button of a notification. */
+  async pressInNotification(button) {
+    await this.page.locator(".notifications-toasts .monaco-button", { hasText: button }).first().click();
+  }
+
+  /** The page of the report; waits until it shows one. */
+  async report(text = "What began it") {
+    const page = this.page.frameLocator("iframe.webview").frameLocator("iframe#active-frame").locator("main#report");
+    await page.filter({ hasText: text }).waitFor();
+    return page;
+  }
+
+  clipboard(text) {
+    if (text === undefined) return this.page.evaluate(() => navigator.clipboard.readText());
+    return this.page.evaluate((given) => navigator.clipboard.writeText(given), text);
   }
 
   notifications() {
