@@ -34,8 +34,6 @@ class Inputs:
 
     args: tuple[object, ...] = ()
     kwargs: dict[str, object] = field(default_factory=dict)
-    assumptions: tuple[str, ...] = ()
-    """what was assumed to make them, each a sentence; they depend on the sizes that were asked for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +62,5 @@ class Built:
     Hugging Face's Trainer does not"""
     assumptions: tuple[str, ...] = ()
     """what the builder had to assume, each a sentence"""
+    notes: Callable[[], tuple[str, ...]] = tuple
+    """what it had to assume for the last batch it made, which depends on the sizes that were asked for"""

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from remat.probe.built import Built, FactMissingError
-from remat.probe.hugging_face_inputs import make_batch
+from remat.probe.hugging_face_inputs import assumptions, make_batch
 from remat.probe.losses import loss_of
+from remat.probe.made import Made, built_from
 from remat.probe.messages import Location
+from remat.probe.shapes import dtype_of_floats
+from remat.probe.spec import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from torch import nn
 
+    from remat.probe.built import Inputs
     from remat.probe.calls import Callee
 
 
@@ -28,8 +32,18 @@ def built(name: str, folder: Path) -> Built:
     """What `hf:NAME` means: a folder with a config.json, or a name in the local cache."""
     place = config_folder(name, folder)
     config = json.loads((place / "config.json").read_text("utf-8"))
-    make = partial(_of_diffusers, config) if "_diffusers_version" in config else partial(_of_transformers, str(place))
-    return Built(make_model=make, make_batch=make_batch, make_loss=loss_of, assumptions=())
+    if "_diffusers_version" in config:
+        return built_from(Made(partial(_of_diffusers, config), None, NOTHING, Location(str(place / "config.json"), 1)))
+    said: list[str] = []
+
+    def batch(model: nn.Module, size: int | None, seq: int | None) -> Inputs:
+        base = cast("nn.Module", getattr(model, "get_base_model", lambda: model)())  # that of PEFT
+        said[:] = [f"parameters are {dtype_of_floats(base)}", *assumptions(base, size, seq)]
+        return make_batch(base, size, seq)
+
+    return Built(
+        make_model=partial(_of_transformers, str(place)), make_batch=batch, make_loss=loss_of, notes=lambda: tuple(said)
+    )
 
 
 def from_name(

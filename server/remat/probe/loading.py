@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,16 +25,19 @@ if TYPE_CHECKING:
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
-@dataclass(slots=True)
+_LOADED: dict[str, File] = {}
+"""by path, as `sys.modules` is by name: a file is loaded once in a process"""
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
-    """The folders whose files are loaded in part, and what is known of the files that were.
+    """The folders whose files are loaded in part.
 
     `outside`: the world in which a file's own statements run; the caller leaves its fake tensors there.
     """
 
     folders: tuple[Path, ...]
     outside: Callable[[], AbstractContextManager[object]] = nullcontext
-    files: dict[str, File] = field(default_factory=dict)
 
     def holds(self, path: Path) -> bool:
         return not _INSTALLED.intersection(path.parts) and any(path.is_relative_to(folder) for folder in self.folders)
@@ -42,11 +45,24 @@ class Project:
     def file(self, path: Path) -> File:
         """Load a file, or return it if that was done. Raises what its statements raise."""
         key = str(path)
-        if key not in self.files:
-            importlib.import_module(module_name(path))
-        if key not in self.files:  # an installed package, or one that replaces itself: what it holds is loaded already
-            self.files[key] = File(path, sys.modules[module_name(path)], Plan(), self)
-        return self.files[key]
+        if key not in _LOADED:
+            module = self._module(path, module_name(path))
+            # an installed package, or one that replaces itself, isn't loaded in part: what it holds is there
+            _LOADED.setdefault(key, File(path, module, Plan(), self))
+        return _LOADED[key]
+
+    def _module(self, path: Path, name: str) -> ModuleType:
+        there = getattr(sys.modules.get(name), "__file__", str(path))
+        if there == str(path) or "." in name:
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_loader(f"{name}_of_user", _Loader(path, self), origin=str(path))  # type: ignore[arg-type]
+        if spec is None:
+            raise ImportError(f"{path} can't be loaded")
+        module = importlib.util.module_from_spec(spec)
+        module.__file__ = str(path)
+        sys.modules[spec.name] = module
+        _Loader(path, self).exec_module(module)
+        return module
 
 
 class File:
@@ -185,7 +201,7 @@ class _Loader:
             exec(compiled(tree, str(self.path), 0), vars(module))  # noqa: S102
             return
         file = File(self.path, module, plan(tree), self.project)
-        self.project.files[str(self.path)] = file
+        _LOADED[str(self.path)] = file
         file.begin()
 
 

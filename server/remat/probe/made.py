@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -13,6 +13,7 @@ from remat.probe import hugging_face_inputs
 from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.fakes import cast_module
 from remat.probe.inputs import batch_of, find, sizes_said
+from remat.probe.loading import read
 from remat.probe.losses import described, loss_of
 from remat.probe.scopes import evaluate
 from remat.probe.shapes import dtype_of_floats
@@ -35,7 +36,7 @@ class Made:
     """How a file makes its model. `place`: where a line about it would be added."""
 
     make: Callable[[], object]
-    file: File
+    file: File | None
     spec: Spec
     place: Location
     assumptions: tuple[str, ...] = ()
@@ -43,15 +44,16 @@ class Made:
 
 @dataclass(slots=True)
 class _Known:
-    """What making the model the first time told."""
+    """What making the model, and its last batch, told."""
 
     found: Found | None = None
     said: list[str] = field(default_factory=list)
+    of_batch: tuple[str, ...] = ()
 
 
 def built_from(made: Made) -> Built:
     known = _Known(said=list(made.assumptions))
-    in_trainer = "Trainer(" in made.file.path.read_text("utf-8", "replace")
+    in_trainer = made.file is not None and "Trainer(" in read(made.file.path)
     return Built(
         make_model=lambda: _model(made, known),
         make_batch=lambda model, batch, seq: _batch(made, known, model, batch, seq),
@@ -59,6 +61,7 @@ def built_from(made: Made) -> Built:
         optimizer=made.spec.optimizer,
         autocast=made.spec.autocast,
         holds_outputs=not in_trainer,
+        notes=lambda: tuple(dict.fromkeys(filter(None, (*known.said, *known.of_batch)))),
     )
 
 
@@ -71,6 +74,7 @@ def _model(made: Made, known: _Known) -> nn.Module:
         if known.found.output is not None and made.spec.loss is None:
             inputs = batch_of(known.found, trial, None, None)
             known.said.append(described(known.found.output, inputs))
+        known.found = replace(known.found, output=None)  # it belongs to this one fake world
     known.said += set_aside()
     return model
 
@@ -94,20 +98,20 @@ def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: 
     batch, seq = batch or made.spec.batch, seq or made.spec.seq
     if made.spec.inputs is not None:
         inputs = _spelled(made, made.spec.inputs, model, batch, seq)
-        said: tuple[str, ...] = ()
+        known.of_batch = ()
     elif known.found is None:
         base = getattr(model, "get_base_model", lambda: model)()
         inputs = hugging_face_inputs.make_batch(base, batch, seq)
-        said = hugging_face_inputs.assumptions(base, batch, seq)
+        known.of_batch = hugging_face_inputs.assumptions(base, batch, seq)
     else:
         inputs = batch_of(known.found, model, batch, seq)
-        said = (*known.found.assumptions, *sizes_said(known.found, batch, seq))
-    return Inputs(inputs.args, inputs.kwargs, tuple(dict.fromkeys(filter(None, (*known.said, *said)))))
+        known.of_batch = (*known.found.assumptions, *sizes_said(known.found, batch, seq))
+    return inputs
 
 
 def _spelled(made: Made, expression: str, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     names: dict[str, object] = {"batch": batch or 1, "seq": seq or 256, "torch": torch}
-    value = evaluate(made.file, expression, names)
+    value = evaluate(cast("File", made.file), expression, names)
     return as_inputs(value, dtype_of_floats(model))
 
 
@@ -132,7 +136,7 @@ def _tensor(value: object, dtype: torch.dtype) -> object:
 def _loss(made: Made, output: object, inputs: Inputs) -> torch.Tensor:
     if made.spec.loss is None:
         return loss_of(output, inputs)
-    return call_loss(evaluate(made.file, made.spec.loss), output, inputs)
+    return call_loss(evaluate(cast("File", made.file), made.spec.loss), output, inputs)
 
 
 def call_loss(loss: object, output: object, inputs: Inputs) -> torch.Tensor:

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from remat.probe.memory import memory_of_group, physical_memory
-from remat.probe.messages import Done, Failure, Limits, Location, Log, Progress, VariantResult, read_event, request_line
+from remat.probe.messages import Done, Failure, Limits, Location, Log, Progress, read_event, request_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +92,6 @@ def ask(worker: Worker, request: Request) -> Iterator[Event]:
     if limits.memory_bytes is None:
         request = _with_memory(request, physical_memory() // 2)
         limits = request.limits
-    answered: set[str] = set()
     try:
         assert worker.process.stdin is not None  # noqa: S101  (opened as a pipe above)
         worker.process.stdin.write(request_line(request))
@@ -102,8 +101,6 @@ def ask(worker: Worker, request: Request) -> Iterator[Event]:
     for event in _until_done(worker, began, limits):
         if isinstance(event, Progress):
             worker.stage, worker.variant = event.stage, event.variant
-        elif isinstance(event, VariantResult):
-            answered.add(event.name)
         yield event
     yield Done(round(time.monotonic() - began, 3))
 
@@ -162,25 +159,27 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _with_memory(request: Request, memory: int) -> Request:
-    from dataclasses import replace  # noqa: PLC0415
-
     return replace(request, limits=Limits(request.limits.seconds, memory))
 
 
 def _until_done(worker: Worker, began: float, limits: Limits) -> Iterator[Event]:
     """Yield events until the worker is done or over, and say why it is over."""
+    last: Event | None = None
     while True:
         try:
             line = worker.said.get(timeout=_TICK)
         except queue.Empty:
             line = ""
         if line is None:
-            yield _ended(worker)
+            ended = _ended(worker)
+            if not (isinstance(last, Failure) and last.variant is None):  # else it has told its end itself
+                yield ended
             return
         if line:
             event = _event(line)
             if isinstance(event, Done):
                 return
+            last = event
             yield event
             continue
         over = _over(worker, time.monotonic() - began, limits)

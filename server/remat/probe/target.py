@@ -199,9 +199,7 @@ def _fresh(file: File, tree: ast.Module) -> File:
         file.module.__package__,
         file.module.__spec__,
     )
-    anew = File(
-        file.path, module, plan(tree), Project(file.project.folders, contextlib.nullcontext, file.project.files)
-    )
+    anew = File(file.path, module, plan(tree), Project(file.project.folders, contextlib.nullcontext))
     anew.begin()
     return anew
 

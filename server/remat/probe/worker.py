@@ -5,19 +5,30 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from collections.abc import Callable
+    from typing import Literal, TextIO, TypeAlias
 
-    from remat.probe.built import Built
+    import torch
+    from torch import nn
+
+    from remat.probe.built import Built, Inputs
     from remat.probe.messages import Event, Request, Variant
+
+    Stage: TypeAlias = Literal["build", "forward", "backward"]
+    Say: TypeAlias = Callable[[Event], None]
 
 HERE = Path(__file__).resolve().parent
 _LIBRARIES = ("torch", "transformers", "peft", "diffusers", "timm", "accelerate")
 _now = ["import"]
 """what is being done, for the last word of a process that is ended"""
+_built: dict[tuple[str, str], Built] = {}
+"""by target and folder"""
 
 
 def main() -> None:
@@ -90,27 +101,71 @@ def _answer(request: Request, say: Say) -> None:
     try:
         import torch  # noqa: F401, PLC0415  (before the user's folder is on the path)
 
-        from remat.probe.target import resolve  # noqa: PLC0415
-
         _now[0] = "build"
         say(Progress("build", None, 0, total))
-        built = resolve(request.target, request.folder)
+        built = _resolved(request.target, request.folder)
     except BaseException as error:  # noqa: BLE001  (any code of the user's; it may exit)
         say(_failure(None, error))
         return
     for done, variant in enumerate(request.variants):
-        say(Progress("build", variant.name, done, total))
         try:
-            say(_estimated(built, variant, request))
+            say(_estimated(built, variant, request, partial(_tell, say, variant.name, done, total)))
         except BaseException as error:  # noqa: BLE001
             say(_failure(variant.name, error))
+            if isinstance(error, MemoryError):
+                return  # what it holds may not be free yet
 
 
-def _estimated(built: Built, variant: Variant, request: Request) -> Event:
+def _tell(say: Say, variant: str, done: int, total: int, stage: Stage) -> None:
+    from remat.probe.messages import Progress  # noqa: PLC0415
+
+    say(Progress(stage, variant, done, total))
+
+
+def _resolved(target: str, folder: str) -> Built:
+    """Read a target once; the parent ends this process when files change."""
+    from remat.probe.target import resolve  # noqa: PLC0415
+
+    if (target, folder) not in _built:
+        _built[target, folder] = resolve(target, folder)
+    return _built[target, folder]
+
+
+def _estimated(built: Built, variant: Variant, request: Request, stage: Callable[[Stage], None]) -> Event:
     from remat.probe.estimate import estimate  # noqa: PLC0415
+    from remat.probe.messages import AS_WRITTEN  # noqa: PLC0415
 
-    _now[0] = "build"
-    return estimate(built, variant, request.device, request.gpu)
+    autocast, optimizer = variant.autocast or built.autocast, variant.optimizer
+    if optimizer == AS_WRITTEN and built.make_optimizer is None and built.optimizer is not None:
+        optimizer = built.optimizer
+    settled = replace(variant, autocast=autocast, optimizer=optimizer)
+    result = estimate(_telling(built, stage), settled, request.device, request.gpu)
+    return replace(result, assumptions=tuple(dict.fromkeys((*built.notes(), *result.assumptions))))
+
+
+def _telling(built: Built, tell: Callable[[Stage], None]) -> Built:
+    """`built`, which says what is being done whenever that changes."""
+
+    def now(stage: Stage) -> None:
+        if _now[0] != stage or stage == "build":
+            _now[0] = stage
+            tell(stage)
+
+    def model() -> nn.Module:
+        now("build")
+        return built.make_model()
+
+    def batch(of: nn.Module, size: int | None, seq: int | None) -> Inputs:
+        made = built.make_batch(of, size, seq)
+        now("forward")
+        return made
+
+    def loss(output: object, inputs: Inputs) -> torch.Tensor:
+        made = built.make_loss(output, inputs)
+        now("backward")
+        return made
+
+    return replace(built, make_model=model, make_batch=batch, make_loss=loss)
 
 
 def _failure(variant: str | None, error: BaseException) -> Event:
@@ -118,20 +173,22 @@ def _failure(variant: str | None, error: BaseException) -> Event:
     from remat.probe.built import FactMissingError  # noqa: PLC0415
     from remat.probe.guards import error_location  # noqa: PLC0415
     from remat.probe.messages import Failure, Missing  # noqa: PLC0415
+    from remat.probe.variants import CannotApplyError  # noqa: PLC0415
 
     details = "".join(traceback.format_exception(error))[-20_000:]
+    place = error_location(error)
+    traceback.clear_frames(error.__traceback__)  # they hold the model that could not be made
     if isinstance(error, FactMissingError):
         missing = Missing(error.fact, error.how)
         return Failure(variant, _now[0], error.fact, error.location, missing, details)
-    text = str(error).strip() or "no message"
+    if isinstance(error, CannotApplyError):
+        return Failure(variant, _now[0], str(error), None, None, details)
+    text = str(error).strip() or (
+        "more memory was asked for than the probe may use" if isinstance(error, MemoryError) else "no message"
+    )
     what = "the code called exit" if isinstance(error, SystemExit) else type(error).__name__
-    return Failure(variant, _now[0], f"{what}: {text}", error_location(error), None, details)
+    return Failure(variant, _now[0], f"{what}: {text}", place, None, details)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Say = Callable[[Event], None]
 
 if __name__ == "__main__":
     main()

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from remat.probe.loading import File
 
 
+_USUAL = {"batch": 1, "batch_size": 1, "seq": 512, "seq_len": 512}
+
+
 def built_by_functions(file: File) -> Built:
     """Read build(), which is needed, and batch(), loss() and optimizer(), which are not."""
     place = Location(str(file.path), 1)
@@ -30,12 +33,14 @@ def built_by_functions(file: File) -> Built:
         raise FactMissingError(f"{file.path} has no build()", "add: def build(): return MyModel(...)", place)
     plain = built_from(Made(build, file, NOTHING, place))
     batch, loss, optimizer = (_function(file, name) for name in ("batch", "loss", "optimizer"))
+    said: list[str] = []
     return Built(
         make_model=(lambda: _module(build(), place)) if batch is not None else plain.make_model,
-        make_batch=plain.make_batch if batch is None else _batches(batch),
+        make_batch=plain.make_batch if batch is None else _batches(batch, said),
         make_loss=loss_of if loss is None else (lambda output, inputs: call_loss(loss, output, inputs)),
         make_optimizer=None if optimizer is None else _optimizers(optimizer),
         holds_outputs=True,
+        notes=plain.notes if batch is None else lambda: tuple(said),
     )
 
 
@@ -54,17 +59,29 @@ def _module(made: object, place: Location) -> nn.Module:
     return made
 
 
-def _batches(batch: Callee[object]) -> Callable[[nn.Module, int | None, int | None], Inputs]:
+def _batches(batch: Callee[object], said: list[str]) -> Callable[[nn.Module, int | None, int | None], Inputs]:
+    """Call the user's batch() with those of the model, the batch size and the sequence length that it takes."""
+
     def make(model: nn.Module, size: int | None, seq: int | None) -> Inputs:
         given = {"model": model, "batch": size, "batch_size": size, "seq": seq, "seq_len": seq}
         taken = inspect.signature(batch).parameters
-        chosen = {name: given[name] for name in taken if given.get(name) is not None}
-        inputs = as_inputs(batch(**chosen), dtype_of_floats(model))
-        ignored = [name for name, value in (("batch", size), ("seq", seq)) if value is not None and name not in chosen]
-        said = tuple(f"batch() takes no {name}: the one given is ignored" for name in ignored)
-        return Inputs(inputs.args, inputs.kwargs, said)
+        said[:] = [f"batch() takes no {n}: what was given is ignored" for n in _ignored(set(taken), size, seq)]
+        chosen: dict[str, object] = {}
+        for name in taken:
+            if given.get(name) is not None:
+                chosen[name] = given[name]
+            elif name in _USUAL and taken[name].default is inspect.Parameter.empty:
+                chosen[name] = _USUAL[name]
+                said.append(f"{name} of batch() is {_USUAL[name]}, since none was given")
+        return as_inputs(batch(**chosen), dtype_of_floats(model))
 
     return make
+
+
+def _ignored(taken: set[str], size: int | None, seq: int | None) -> list[str]:
+    unused = {"batch": size is not None and not taken & {"batch", "batch_size"}}
+    unused["seq"] = seq is not None and not taken & {"seq", "seq_len"}
+    return [name for name, is_so in unused.items() if is_so]
 
 
 def _optimizers(optimizer: Callee[object]) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
