@@ -65,14 +65,9 @@ def test_only_the_language_server_knows_the_protocol_and_only_the_command_line_i
         assert used & {"pygls", "lsprotocol"} == set()
 
 
-IN_THE_PARENT = {
-    "__init__",
-    "messages",
-    "run",
-    "gpus",
-    "memory",
-}  # of the probe: the rest of it runs under the user's interpreter
-WORKER = [m for m in MODULES if m.relative_to(PACKAGE).parts[0] == "probe" and m.stem not in IN_THE_PARENT]
+PROBE = PACKAGE / "probe"
+IN_THE_PARENT = {PROBE / f"{name}.py" for name in ("__init__", "messages", "run", "gpus", "memory")}
+WORKER = [m for m in MODULES if PROBE in m.parents and m not in IN_THE_PARENT]  # runs under the user's interpreter
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m not in WORKER], ids=lambda m: str(m.relative_to(PACKAGE)))

@@ -98,6 +98,9 @@ def _answer(request: Request, say: Say) -> None:
 
     total = len(request.variants)
     say(Progress("import", None, 0, total))
+    if importlib.util.find_spec("torch") is None:
+        say(_without_torch())
+        return
     try:
         import torch  # noqa: F401, PLC0415  (before the user's folder is on the path)
 
@@ -111,9 +114,10 @@ def _answer(request: Request, say: Say) -> None:
         try:
             say(_estimated(built, variant, request, partial(_tell, say, variant.name, done, total)))
         except BaseException as error:  # noqa: BLE001
-            say(_failure(variant.name, error))
-            if isinstance(error, MemoryError):
-                return  # what it holds may not be free yet
+            of_all = _now[0] == "build" and type(error).__name__ == "FactMissingError"
+            say(_failure(None if of_all else variant.name, error))
+            if of_all or isinstance(error, MemoryError):
+                return  # the others would fail alike; or what it holds may not be free yet
 
 
 def _tell(say: Say, variant: str, done: int, total: int, stage: Stage) -> None:
@@ -168,12 +172,19 @@ def _telling(built: Built, tell: Callable[[Stage], None]) -> Built:
     return replace(built, make_model=model, make_batch=batch, make_loss=loss)
 
 
+def _without_torch() -> Event:
+    from remat.probe.messages import Failure, Missing  # noqa: PLC0415
+
+    fact = f"torch is not installed in {sys.executable}"
+    how = "choose the Python that trains the model: --python PATH"
+    return Failure(None, "import", fact, None, Missing(fact, how))
+
+
 def _failure(variant: str | None, error: BaseException) -> Event:
     """Say what went wrong in the user's words: the line of theirs, and the fact that is missing, if it is one."""
     from remat.probe.built import FactMissingError  # noqa: PLC0415
     from remat.probe.guards import error_location  # noqa: PLC0415
     from remat.probe.messages import Failure, Missing  # noqa: PLC0415
-    from remat.probe.variants import CannotApplyError  # noqa: PLC0415
 
     details = "".join(traceback.format_exception(error))[-20_000:]
     place = error_location(error)
@@ -181,7 +192,7 @@ def _failure(variant: str | None, error: BaseException) -> Event:
     if isinstance(error, FactMissingError):
         missing = Missing(error.fact, error.how)
         return Failure(variant, _now[0], error.fact, error.location, missing, details)
-    if isinstance(error, CannotApplyError):
+    if type(error).__name__ == "CannotApplyError":  # its module needs torch, which may be what failed
         return Failure(variant, _now[0], str(error), None, None, details)
     text = str(error).strip() or (
         "more memory was asked for than the probe may use" if isinstance(error, MemoryError) else "no message"
