@@ -59,8 +59,8 @@ function trust({ environment }: ProbeAnswer, { kind, verified }: VariantResult):
   if (kind === "measured") return null;
   const torch = environment?.versions.torch ? `torch ${environment.versions.torch}` : "this torch";
   return verified
-    ? element("span", { class: "badge" }, `Model of the GPU checked for ${torch}`)
-    : element("span", { class: "badge warning" }, `⚠ Not checked for ${torch}: its self-check failed or was not run`);
+    ? element("span", { class: "badge" }, `Verified for ${torch}`)
+    : element("span", { class: "badge warning" }, `⚠ Not verified for ${torch}: its self-check failed or was not run`);
 }
 
 export function tiers(variant: VariantResult): HTMLElement {
@@ -75,7 +75,11 @@ export function tiers(variant: VariantResult): HTMLElement {
     [
       "Process",
       processBytes ? inRange(processBytes) : "not known",
-      processBytes ? "what nvidia-smi shows" : "choose a GPU to have its context added",
+      processBytes
+        ? "what nvidia-smi shows"
+        : reservedBytes === null
+          ? "the process has more than its tensors"
+          : "reserved and the context of the GPU, which is not known",
     ],
   ];
   const cells = rows.map(([name, value, means]) =>
