@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remat.diagnose.diagnose import diagnose
 from remat.diagnose.report import Place
+from remat.diagnose.signatures import KINDS
 
 FULL = "OSError: [Errno 28] No space left on device"
 
@@ -38,3 +39,17 @@ def test_a_check_that_a_step_calls_refuses_no_configuration() -> None:
     cause = diagnose(refused("step")).cause
     assert cause is not None
     assert cause.id == "code.user_exception"
+
+
+def test_a_worker_that_is_gone_is_named_though_its_end_is_told_only_while_python_ends() -> None:
+    at_exit = (
+        "Exception ignored in atexit callback: <function dump at 0x7f2f971d8720>\nTraceback (most recent call last):\n"
+        '  File "/venv/lib/python3.11/site-packages/torch/utils/data/_utils/signal_handling.py", line 73, in handler\n'
+        "    _error_if_any_worker_fails()\nRuntimeError: DataLoader worker (pid 10432) is killed by signal: Killed. \n"
+    )
+    lost = next(example for example in KINDS["data.worker_killed"].examples if "ConnectionReset" in example)
+    cause = diagnose(lost + at_exit).cause
+    assert cause is not None
+    assert cause.id == "data.worker_killed"
+    assert "10432" in cause.summary
+    assert "Killed" in cause.summary

@@ -109,6 +109,12 @@ MACHINE = (
         "` failed",
     ),
     _mark("worker_bus", "Unexpected bus error encountered in worker"),
+    _mark(
+        "worker_ended",
+        "DataLoader worker (pid",
+        r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) "
+        r"(?:is killed by signal: (?P<signal>\w+)|exited unexpectedly)",
+    ),
     _mark("shm_short", "insufficient shared memory (shm)"),
     _mark(
         "cpp_abort",

@@ -2,8 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from remat.diagnose.report import Missing
 from remat.diagnose.signature import Signature
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Facts, Seen
+
+# What the parent meets first when it fetches a tensor from a worker that is gone.
+_FETCHING = re.compile(
+    r"data/dataloader\.py:_try_get_data\n(?:.{1,400}\n){0,8}.{0,400}multiprocessing/(?:resource_sharer|reductions)\.py:"
+)
+
+
+def _gone(seen: Seen) -> Facts | None:
+    facts = dict(seen.facts)
+    if "lost" not in facts:
+        return facts
+    if not _FETCHING.search(seen.frames):
+        return None
+    told = next(iter(seen.notices.get("worker_ended", ())), None)
+    return {**facts, "pid": "(its id is not shown)", **(told.facts if told is not None else {})}
+
+
+_FETCHING_LOG = """\
+Traceback (most recent call last):
+  File "/home/dev/proj/fit.py", line 32, in main
+    for batch in loader:
+  File "/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1291, in _try_get_data
+    data = self._data_queue.get(timeout=timeout)
+  File "/usr/lib/python3.11/multiprocessing/queues.py", line 122, in get
+    return _ForkingPickler.loads(res)
+  File "/venv/lib/python3.11/site-packages/torch/multiprocessing/reductions.py", line 538, in rebuild_storage_fd
+    fd = df.detach()
+  File "/usr/lib/python3.11/multiprocessing/connection.py", line 395, in _recv
+    chunk = read(handle, remaining)
+ConnectionResetError: [Errno 104] Connection reset by peer
+"""
 
 SIGNATURES = (
     Signature(
@@ -69,9 +106,10 @@ SIGNATURES = (
     ),
     Signature(
         id="data.worker_killed",
-        words=("DataLoader worker",),
+        words=("DataLoader worker", "ConnectionResetError", "ConnectionRefusedError", "EOFError", "BrokenPipeError"),
         pattern=r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) (?:is killed by signal: (?!Bus)"
-        r"(?P<signal>\w+)|exited unexpectedly)",
+        r"(?P<signal>\w+)|exited unexpectedly)|^(?P<lost>Connection(?:Reset|Refused)|EOF|BrokenPipe)Error\b",
+        read=_gone,
         weight=1,
         cause="DataLoader worker {pid} was ended from outside its Python code ({signal}); who did it is not in "
         "the log.",
@@ -87,7 +125,7 @@ SIGNATURES = (
         ),
         sources=("torch/utils/data/dataloader.py:1305, torch 2.13.0",),
         extra={"signal": "exited unexpectedly"},
-        examples=("RuntimeError: DataLoader worker (pid 18231) is killed by signal: Killed. ",),
+        examples=("RuntimeError: DataLoader worker (pid 18231) is killed by signal: Killed. ", _FETCHING_LOG),
     ),
     Signature(
         id="data.collate_size",
