@@ -1,4 +1,4 @@
-"""The command line: `remat check`, `fix`, `diagnose`, `rules` and `lsp`. Exit 0: clean, 1: problems, 2: error."""
+"""The command line: `remat check`, `fix`, `diagnose`, `probe`, `rules`, `lsp`. Exit 0: clean, 1: problems, 2: error."""
 
 # What a command needs is imported when it runs: `remat --help` should not wait for the parser.
 # ruff: noqa: PLC0415
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypedDict
 
 import click
 
-from remat import __version__
+from remat import __version__, probe_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +142,23 @@ def diagnose(*, paths: tuple[str, ...], one_run: bool, output_format: str) -> No
     from remat import diagnosing
 
     sys.exit(diagnosing.run(paths, output_format, one_run=one_run))
+
+
+@remat.command(short_help="Say what memory a model's training step needs.")
+@probe_options.options
+def probe(**given: Unpack[probe_options.Given]) -> None:
+    """Estimate what one training step of a model needs, with and without checkpointing; no GPU and no weights are used.
+
+    TARGET is file.py:ClassName (or a function that returns a model, or a variable that holds one), file.py with a
+    comment `# remat: probe(batch=4, seq=2048)`, file.py:LINE of a from_pretrained call, or hf:NAME, a folder with a
+    config.json or a name in the local cache of Hugging Face. Training scripts are never run: only what the model is
+    made of.
+
+    Exit status: 0 done, and with --budget it fits; 1 it does not surely fit; 2 something failed.
+    """
+    from remat import probing
+
+    sys.exit(probing.probe(probe_options.asked(given)))
 
 
 @remat.command(short_help="List the rules, or show the documentation of one.")

@@ -50,6 +50,9 @@ class Card:
     aliases: tuple[str, ...] = ()
 
 
+UNKNOWN = Card("unknown", 0)
+
+
 def _card(name: str, gib: float, *aliases: str, context: Range = UNKNOWN_CONTEXT) -> Card:
     return Card(name, int(gib * GIB), context, aliases)
 

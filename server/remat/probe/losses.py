@@ -32,7 +32,7 @@ def loss_of(output: object, inputs: Inputs) -> torch.Tensor:
 
 def described(output: object, inputs: Inputs) -> str:
     """Say which loss `loss_of` takes, as an assumption; an empty text where it is the model's own."""
-    if own_loss(output) is not None:
+    if own_loss(output) is not None or any(t.dim() == 0 for t in _tensors(output)):
         return ""
     main = main_output(output)
     ids = _ids(inputs)

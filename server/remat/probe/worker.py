@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from remat.probe.built import Built, Inputs
     from remat.probe.messages import Event, Request, Variant
 
-    Stage: TypeAlias = Literal["build", "forward", "backward"]
+    Stage: TypeAlias = Literal["build", "forward", "backward", "measure"]
     Say: TypeAlias = Callable[[Event], None]
 
 HERE = Path(__file__).resolve().parent
@@ -112,7 +112,7 @@ def _answer(request: Request, say: Say) -> None:
         return
     for done, variant in enumerate(request.variants):
         try:
-            say(_estimated(built, variant, request, partial(_tell, say, variant.name, done, total)))
+            say(_answered(built, variant, request, partial(_tell, say, variant.name, done, total)))
         except BaseException as error:  # noqa: BLE001
             of_all = _now[0] == "build" and type(error).__name__ == "FactMissingError"
             say(_failure(None if of_all else variant.name, error))
@@ -135,7 +135,7 @@ def _resolved(target: str, folder: str) -> Built:
     return _built[target, folder]
 
 
-def _estimated(built: Built, variant: Variant, request: Request, stage: Callable[[Stage], None]) -> Event:
+def _answered(built: Built, variant: Variant, request: Request, stage: Callable[[Stage], None]) -> Event:
     from remat.probe.estimate import estimate  # noqa: PLC0415
     from remat.probe.messages import AS_WRITTEN  # noqa: PLC0415
 
@@ -144,7 +144,18 @@ def _estimated(built: Built, variant: Variant, request: Request, stage: Callable
         optimizer = built.optimizer
     settled = replace(variant, autocast=autocast, optimizer=optimizer)
     result = estimate(_telling(built, stage), settled, request.device, request.gpu)
+    if _is_measured(request):
+        from remat.probe.measure import measure  # noqa: PLC0415
+
+        stage("measure")
+        result = measure(built, settled, request.device, request.limits, result)
     return replace(result, assumptions=tuple(dict.fromkeys((*built.notes(), *result.assumptions))))
+
+
+def _is_measured(request: Request) -> bool:
+    from remat.probe.measure import why_not  # noqa: PLC0415
+
+    return request.mode == "measure" or (request.mode == "auto" and why_not(request.device) is None)
 
 
 def _telling(built: Built, tell: Callable[[Stage], None]) -> Built:
@@ -194,6 +205,9 @@ def _failure(variant: str | None, error: BaseException) -> Event:
         return Failure(variant, _now[0], error.fact, error.location, missing, details)
     if type(error).__name__ == "CannotApplyError":  # its module needs torch, which may be what failed
         return Failure(variant, _now[0], str(error), None, None, details)
+    if type(error).__name__ == "CannotMeasureError":
+        how = str(getattr(error, "how", ""))
+        return Failure(variant, "measure", str(error), None, Missing(str(error), how), details)
     text = str(error).strip() or (
         "more memory was asked for than the probe may use" if isinstance(error, MemoryError) else "no message"
     )

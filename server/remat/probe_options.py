@@ -1,0 +1,184 @@
+"""The options of `remat probe`, and the request they make."""
+
+# What a request needs is imported when one is made: `remat --help` should not wait for it.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ParamSpec, TypedDict
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from remat.probe.gpus import Card
+    from remat.probe.messages import Variant
+    from remat.probing import Asked
+
+
+class Given(TypedDict):
+    """The options as click hands them over."""
+
+    target: str
+    output_format: str
+    checkpointing: tuple[str, ...]
+    reentrant: bool
+    batch: int | None
+    seq: int | None
+    dtype: str | None
+    autocast: str | None
+    optimizer: str
+    grad_accum: int
+    lora_rank: int | None
+    device: str
+    mode: str
+    gpu: str | None
+    budget: str | None
+    python: str | None
+    time_limit: float
+    memory_limit: str | None
+
+
+_DTYPES = click.Choice(("fp32", "fp16", "bf16"))
+_CHECKPOINTING = re.compile(r"as-written|none|all|selective|every-[1-9]\d*|modules:.+")
+_OPTIMIZERS = re.compile(
+    r"as-written|none|adafactor|adamw-8bit|(sgd|sgd-momentum|adam|adamw)(-(foreach|fused|forloop))?"
+)
+_POSITIVE = click.IntRange(min=1)
+_OPTIONS = (
+    click.argument("target"),
+    click.option(
+        "--checkpointing",
+        multiple=True,
+        metavar="HOW,…",
+        help="Variants to compare: as-written, none, all, every-N, selective, or modules:NAME,NAME (an option of its "
+        "own).  [default: as-written, and all where the model has repeated blocks]",
+    ),
+    click.option("--reentrant", is_flag=True, help="Checkpoint with use_reentrant=True."),
+    click.option("--batch", type=_POSITIVE, metavar="N", help="Samples in a batch."),
+    click.option("--seq", type=_POSITIVE, metavar="N", help="Tokens in a sequence."),
+    click.option("--dtype", type=_DTYPES, help="Dtype of the parameters.  [default: as the code has it]"),
+    click.option("--autocast", type=click.Choice(("fp16", "bf16")), help="Run forward under autocast to it."),
+    click.option(
+        "--optimizer",
+        default="as-written",
+        metavar="NAME",
+        help="none, sgd, sgd-momentum, adam, adamw, adafactor, adamw-8bit; the first four also with -foreach, -fused "
+        "or -forloop behind.  [default: as the target says, else adamw]",
+    ),
+    click.option("--grad-accum", type=_POSITIVE, default=1, metavar="N", help="Batches for each optimizer step."),
+    click.option("--lora-rank", type=_POSITIVE, metavar="R", help="Train LoRA adapters of this rank (needs peft)."),
+    click.option(
+        "--device",
+        type=click.Choice(("cuda", "cpu")),
+        default="cuda",
+        show_default=True,
+        help="Whose figures are wanted; neither has to be there for an estimate.",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(("auto", "measure", "estimate")),
+        default="estimate",
+        show_default=True,
+        help="estimate: nothing is computed; measure: real steps on the device; auto: measure where it can be done.",
+    ),
+    click.option("--gpu", metavar="CARD", help="The card whose context is counted, such as T4 or A100-80GB."),
+    click.option(
+        "--budget", metavar="SIZE|CARD", help="Say whether it fits into so much, such as 24GiB, or into that card."
+    ),
+    click.option("--python", metavar="PATH", help="The Python that trains the model, or its environment's folder."),
+    click.option(
+        "--time-limit", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="S", help="In seconds."
+    ),
+    click.option("--memory-limit", metavar="SIZE", help="Of the process that runs the code.  [default: half of all]"),
+    click.option(
+        "--output-format",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
+        help="How the result is printed.",
+    ),
+)
+_Parameters = ParamSpec("_Parameters")
+
+
+def options(command: Callable[_Parameters, None]) -> Callable[_Parameters, None]:
+    for decorate in reversed(_OPTIONS):
+        command = decorate(command)
+    return command
+
+
+def asked(given: Given) -> Asked:
+    """Make the request. Raises click's BadParameter for a value that means nothing."""
+    from remat.probe.gpus import budget, bytes_of
+    from remat.probe.messages import Limits, Request
+    from remat.probing import Asked as Wanted
+
+    try:
+        memory = bytes_of(given["memory_limit"]) if given["memory_limit"] else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--memory-limit") from error
+    try:
+        on = budget(given["budget"]) if given["budget"] else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--budget") from error
+    card = _card(given["gpu"]) or (on if on is not None and on.context.low == on.context.high else None)
+    variants, optional = _variants(given)
+    device, mode = given["device"], given["mode"]
+    request = Request(
+        target=given["target"],
+        variants=variants,
+        device="cpu" if device == "cpu" else "cuda",
+        gpu=card.name if card else None,
+        mode="measure" if mode == "measure" else "auto" if mode == "auto" else "estimate",
+        limits=Limits(given["time_limit"], memory),
+    )
+    return Wanted(request, given["output_format"], given["python"], optional, on, card)
+
+
+def _card(name: str | None) -> Card | None:
+    from remat.probe.gpus import card, names
+
+    found = card(name) if name else None
+    if name and found is None:
+        raise click.BadParameter(f"no card {name!r} is known; cards are {', '.join(names())}", param_hint="--gpu")
+    return found
+
+
+def _variants(given: Given) -> tuple[tuple[Variant, ...], frozenset[str]]:
+    """Return the variants, and the names of those that Remat added by itself."""
+    from remat.probe.messages import AS_WRITTEN
+    from remat.probe.messages import Variant as Wanted
+
+    if not _OPTIMIZERS.fullmatch(given["optimizer"]):
+        raise click.BadParameter(f"{given['optimizer']!r} is no optimizer that is known", param_hint="--optimizer")
+    chosen = list(dict.fromkeys(_ways(given["checkpointing"])))
+    optional = frozenset[str]() if chosen else frozenset({"all"})
+    variants = tuple(
+        Wanted(
+            name=how,
+            checkpointing=how,
+            reentrant=given["reentrant"],
+            dtype=given["dtype"],
+            autocast=given["autocast"],
+            optimizer=given["optimizer"],
+            batch=given["batch"],
+            seq=given["seq"],
+            grad_accum=given["grad_accum"],
+            lora_rank=given["lora_rank"],
+        )
+        for how in chosen or (AS_WRITTEN, "all")
+    )
+    return variants, optional
+
+
+def _ways(checkpointing: tuple[str, ...]) -> Iterator[str]:
+    for part in checkpointing:
+        for how in [part] if part.startswith("modules:") else part.split(","):
+            if not _CHECKPOINTING.fullmatch(how.strip()):
+                raise click.BadParameter(
+                    f"expected as-written, none, all, every-N, selective or modules:NAME,NAME, got {how!r}",
+                    param_hint="--checkpointing",
+                )
+            yield how.strip()
