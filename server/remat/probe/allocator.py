@@ -40,6 +40,8 @@ class CachingAllocator:
     reserved: int = 0
     peak_allocated: int = 0
     peak_reserved: int = 0
+    segments: list[tuple[int, int]] = field(default_factory=list)
+    """(address, size) of all that was ever taken from the driver, in order"""
     _end: int = 0
     _taken: dict[int, _Block] = field(default_factory=dict)
     _small: list[tuple[int, int]] = field(default_factory=list)
@@ -66,6 +68,17 @@ class CachingAllocator:
         self.allocated -= block.size
         block.is_free = True
         self._insert(self._merge_neighbours(block))
+
+    def address(self, name: int) -> int | None:
+        """Where the block of a request stands; None where there is none."""
+        block = self._taken.get(name)
+        return None if block is None else block.address
+
+    def layout(self) -> list[tuple[int, int, int | None]]:
+        """(address, size, name or None where it is free) of each block, in the order of addresses."""
+        taken = ((block.address, block.size, name) for name, block in self._taken.items())
+        free = ((block.address, block.size, None) for block in self._at.values())
+        return sorted([*taken, *free], key=lambda block: block[0])
 
     def empty_cache(self) -> None:
         """Gives segments without a taken block back to the driver, as `torch.cuda.empty_cache` does."""
@@ -96,6 +109,7 @@ class CachingAllocator:
         else:
             total = (size + _LARGE_MULTIPLE - 1) // _LARGE_MULTIPLE * _LARGE_MULTIPLE
         block = _Block(total, self._end, size <= _SMALL)
+        self.segments.append((block.address, total))
         self._end += total + _LARGE_MULTIPLE  # a gap, so that blocks of two segments never look adjacent
         self.reserved += total
         self.peak_reserved = max(self.peak_reserved, self.reserved)
