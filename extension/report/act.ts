@@ -53,6 +53,10 @@ export async function act(
       const file = diagnosis.evidence[message.evidence];
       return file && { ...log, permitted: [...(log.permitted ?? []), file.path] };
     }
+    case "permitAll": {
+      const waiting = diagnosis.evidence.filter(({ read }) => !read).map(({ path }) => path);
+      return { ...log, permitted: [...(log.permitted ?? []), ...waiting] };
+    }
     case "openDocs":
       return void (diagnosis.docs && (await vscode.env.openExternal(vscode.Uri.parse(diagnosis.docs, true))));
     default:

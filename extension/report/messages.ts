@@ -23,6 +23,7 @@ export type FromPage =
   | { readonly kind: "copyHow"; readonly missing: number }
   | { readonly kind: "copyMarkdown" }
   | { readonly kind: "permit"; readonly evidence: number }
+  | { readonly kind: "permitAll" }
   | { readonly kind: "openDocs" }
   | { readonly kind: "restart" }
   | { readonly kind: "showLogs" };

@@ -70,13 +70,12 @@ export class Executions implements vscode.Disposable {
   private async ended(execution: vscode.TerminalShellExecution, exitCode: number | undefined): Promise<void> {
     const reading = this.running.get(execution);
     if (!reading) return;
-    const failed = exitCode !== undefined && exitCode !== 0;
-    if (failed) await Promise.race([reading.done, new Promise((resolve) => setTimeout(resolve, LATE_OUTPUT_MS))]);
-    // Closed while the last of its output was awaited: nobody can see it any more.
-    if (!this.running.delete(execution) || !failed) return;
+    this.running.delete(execution);
+    if (exitCode === undefined || exitCode === 0) return;
     const described = describe(execution, reading, exitCode);
     this.failed = [...this.failed, described].slice(-KEPT);
-    this.failing.fire(described);
+    await Promise.race([reading.done, new Promise((resolve) => setTimeout(resolve, LATE_OUTPUT_MS))]);
+    if (this.failed.includes(described)) this.failing.fire(described); // else its terminal was closed meanwhile
   }
 
   private forget(terminal: vscode.Terminal): void {

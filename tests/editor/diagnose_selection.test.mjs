@@ -19,8 +19,8 @@ journey(
     await editor.open("train.py");
     await failed(editor);
     await editor.clipboard("MINE");
-    const place = await editor.selectInTerminal("Traceback", "RuntimeError: element");
-    await editor.menu(place, "Diagnose Selected Traceback");
+    await editor.command("Terminal: Select All"); // with the warning above the traceback
+    await editor.menu(await editor.inTerminal(), "Diagnose Selected Traceback");
     const report = await editor.report();
     await editor.shot("report");
     match(await report.locator(".source").innerText(), /selection in terminal bash/);
@@ -121,7 +121,7 @@ journey(
     await editor.menu({ x: x + 5, y }, "Diagnose Selected Traceback");
     match(await (await editor.report()).locator("h1").innerText(), /ZeroDivisionError/);
     await editor.shot("report");
-    await editor.closeTab();
+    await editor.closeTab("Diagnosis");
     await editor.goTo("It died");
     await editor.press("Control+A");
     await editor.press("Shift+Alt+D");
@@ -138,7 +138,7 @@ journey(
     await editor.terminalSays("does not have a grad_fn");
     await editor.press("Shift+Alt+D");
     match(await (await editor.report()).locator(".source").innerText(), /python3 train.py/);
-    await editor.closeTab();
+    await editor.closeTab("Diagnosis");
     await editor.clickTerminalLink("Traceback (most recent call last)");
     match(await (await editor.report()).innerText(), /requires_grad/);
     await editor.shot("from-the-link");

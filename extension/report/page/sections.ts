@@ -106,6 +106,10 @@ function proof(lines: readonly number[]): HTMLElement {
   );
 }
 
+function inBrackets(lines: readonly number[]): Child[] {
+  return lines.length === 0 ? [] : [" (", proof(lines), ")"];
+}
+
 const MOST_LINES = 6;
 
 function fix({ fix: words, repairs }: Diagnosis, send: Send): Child {
@@ -182,9 +186,7 @@ function missing(facts: readonly MissingFact[], send: Send): Child {
 
 function followed({ followed: ranks }: Diagnosis): Child {
   if (ranks.length === 0) return null;
-  const items = ranks.map(({ summary, lines }) =>
-    element("li", {}, ...sentence(summary), " ", lines.length > 0 && proof(lines)),
-  );
+  const items = ranks.map(({ summary, lines }) => element("li", {}, ...sentence(summary), ...inBrackets(lines)));
   const list = element("ul", {}, ...items);
   const title = "What followed";
   if (ranks.length <= MOST_RANKS) return section("followed", title, list);
@@ -195,9 +197,7 @@ const MOST_RANKS = 8;
 
 function statements(id: string, title: string, all: readonly Statement[]): Child {
   if (all.length === 0) return null;
-  const items = all.map(({ summary, lines }) =>
-    element("li", {}, ...sentence(summary), " ", lines.length > 0 && proof(lines)),
-  );
+  const items = all.map(({ summary, lines }) => element("li", {}, ...sentence(summary), ...inBrackets(lines)));
   return section(id, title, element("ul", {}, ...items));
 }
 
@@ -217,7 +217,13 @@ function evidence(files: readonly EvidenceFile[], send: Send): Child {
         }),
     ),
   );
-  const asks = files.some(({ read }) => !read);
+  const waiting = files.filter(({ read }) => !read).length;
   const why = "They are outside the workspace, so they are read only if you say so. They stay on this machine.";
-  return section("evidence", "Files that the log names", asks && element("p", {}, why), element("ul", {}, ...items));
+  return section(
+    "evidence",
+    "Files that the log names",
+    waiting > 0 && element("p", {}, why),
+    element("ul", {}, ...items),
+    waiting > 1 && button("Read all", () => send({ kind: "permitAll" }), { class: "secondary" }),
+  );
 }

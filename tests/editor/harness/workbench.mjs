@@ -29,8 +29,11 @@ export class Workbench {
     await this.page.locator(".editor-instance .view-line").first().waitFor();
   }
 
-  async closeTab() {
-    await this.page.locator(".tab.active .tab-actions .action-label").click();
+  async closeTab(title) {
+    const tab = this.page.locator(".tab", { hasText: title });
+    await tab.hover();
+    await tab.locator(".tab-actions .action-label").click();
+    await tab.waitFor({ state: "detached" });
   }
 
   async command(title) {
@@ -237,6 +240,22 @@ export class Workbench {
     await this.page.waitForTimeout(500); // links are looked for where the mouse rests
     await this.page.mouse.click(...at);
     await this.page.keyboard.up("Control");
+  }
+
+  /** Where a file stands in the explorer. */
+  async inExplorer(name) {
+    const { x, y, height } = await this.page
+      .locator(".explorer-folders-view .monaco-list-row", { hasText: name })
+      .boundingBox();
+    return { x: x + 60, y: y + height / 2 };
+  }
+
+  /** Answers VS Code's own dialog for files. */
+  async chooseFile(path) {
+    const input = this.page.locator(".quick-input-widget input");
+    await input.waitFor();
+    await input.fill(path);
+    await this.press("Enter");
   }
 
   /** A question in the middle of the window, by its title. */
