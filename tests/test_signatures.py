@@ -7,7 +7,9 @@ import re
 import pytest
 
 from remat.diagnose.diagnose import diagnose
+from remat.diagnose.notices import MARKS
 from remat.diagnose.signatures import KINDS, SIGNATURES
+from remat.diagnose.texts import TEXTS
 
 EXAMPLES = [(signature, example) for signature in SIGNATURES for example in signature.examples]
 NEVER_AN_ANSWER = {
@@ -54,3 +56,31 @@ def test_rules_that_a_signature_names_exist(signature: object) -> None:
     from remat.lint.rules import RULES  # noqa: PLC0415
 
     assert set(signature.rules) <= {rule.name for rule in RULES}  # type: ignore[attr-defined]
+
+
+OUTSIDE = (
+    "CUDA runtime", "NCCL ", "NVIDIA ", "Linux ", "slurm", "Python", "dynamic loader", "operating system", "datasets/",
+    "deepspeed", "megatron/", "lightning/", "transformers/training_args.py", "torch/_dynamo/variables/", "numpy/",
+    "torch/distributed/elastic/",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("signature", [s for s in SIGNATURES if s.words], ids=lambda s: s.id)
+def test_the_texts_of_a_kind_have_a_place_in_a_library_or_come_from_outside(signature: object) -> None:
+    identity, sources = signature.id, signature.sources  # type: ignore[attr-defined]
+    assert any(identity in text.of for text in TEXTS) or any(source.startswith(OUTSIDE) for source in sources)
+
+
+def test_a_text_serves_kinds_and_marks_that_exist() -> None:
+    known = {*KINDS, *(mark.name for mark in MARKS)}
+    assert {name for text in TEXTS for name in text.of} <= known
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda t: t.says[:50])
+def test_a_text_is_one_that_something_looks_for(text: object) -> None:
+    says = text.says.strip()  # type: ignore[attr-defined]
+    words = {word for signature in SIGNATURES for word in signature.words} | {mark.needle for mark in MARKS}
+    patterns = {s.pattern for s in SIGNATURES} | {mark.pattern.pattern for mark in MARKS}
+    assert any(word.strip() in says or says in word for word in words) or any(
+        says in pattern.replace("\\", "") for pattern in patterns
+    )

@@ -56,19 +56,8 @@ class Case:
 
 def gather(run: Run) -> Case:
     notices = {name: tuple(found) for name, found in run.notices.items()}
-    printed = [failure for failure in run.failures if not _of_launcher(failure)]
-    if not printed and run.recovered and not _FAILED.isdisjoint(notices):
-        printed = _not_recovered_after_all(run, notices)
-    named = {failure.rank for failure in printed}
-    printed += [failure for failure in run.entry_failures if failure.rank not in named and not _of_launcher(failure)]
-    found = [recognise(failure, notices) for failure in printed]
-    origin = _origin(printed)
-    if origin is not None:
-        found = [
-            replace(one, rank=origin) if failure.origins else one for one, failure in zip(found, printed, strict=True)
-        ]
-    if any(not one.logged for one in found):
-        found = [one for one in found if not one.logged]
+    printed = _printed(run, notices)
+    found = _recognised(printed, notices)
     found += _bare(notices)
     boundary = _restarted_at(notices)
     if boundary and any(n.line > boundary for n in notices.get("group_ended", ())) and "root" not in notices:
@@ -80,10 +69,7 @@ def gather(run: Run) -> Case:
         notices.pop("failed", None)  # the restart helped: what failed was recovered from
     exits = _exits(notices, boundary)
     terminated, known_by_pid = _terminated(notices, exits, boundary)
-    waits = _waits(notices, found)
-    for failure in printed if origin is not None else ():
-        if failure.origins and failure.rank is not None and failure.rank != origin:
-            waits.setdefault(failure.rank, (failure.chain[0].at,))
+    waits = {**_told_by_others(printed), **_waits(notices, found)}
     world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid | _between(notices)
     return Case(
         own=tuple(one for one in found if not one.waiting),
@@ -99,6 +85,31 @@ def gather(run: Run) -> Case:
         last=max(run.last, 1),
         waits=waits,
     )
+
+
+def _printed(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
+    """The failures that count: no launcher's own, and a launcher's copy only where the rank did not print it."""
+    printed = [failure for failure in run.failures if not _of_launcher(failure)]
+    if not printed and run.recovered and not _FAILED.isdisjoint(notices):
+        printed = _not_recovered_after_all(run, notices)
+    named = {failure.rank for failure in printed}
+    return printed + [one for one in run.entry_failures if one.rank not in named and not _of_launcher(one)]
+
+
+def _recognised(printed: list[Failure], notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:
+    origin = _origin(printed)
+    found = []
+    for failure in printed:
+        one = recognise(failure, notices)
+        found.append(replace(one, rank=origin) if origin is not None and failure.origins else one)
+    return [one for one in found if not one.logged] or found
+
+
+def _told_by_others(printed: list[Failure]) -> dict[int, tuple[int, ...]]:
+    """The ranks that raise again what a distributed checkpoint told them of another one."""
+    origin = _origin(printed)
+    told = [one for one in printed if one.origins and one.rank is not None and one.rank != origin]
+    return {one.rank: (one.chain[0].at,) for one in told if one.rank is not None} if origin is not None else {}
 
 
 def _between(notices: dict[str, tuple[Noticed, ...]]) -> frozenset[int]:

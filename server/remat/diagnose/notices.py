@@ -77,6 +77,7 @@ LAUNCHER = (
     ),
     _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
     _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$"),
+    _mark("dumped", "CheckpointException ranks:"),
     _mark("group_ended", "worker group successfully finished"),
     _mark("ray_died", "A worker died or was killed while executing a task by an unexpected system error"),
     _mark("killed", " 137", r"exit(?:ed)? (?:with )?(?:code )?137\b"),
@@ -146,8 +147,9 @@ NCCL = (
     ),
     _mark(
         "dump",
-        "Received a dump signal",
-        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?from (?:this local rank| ?rank (?P<sender>\d+)).*?Last "
+        "dump signal",
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?dump signal.*?from (?:this local rank| ?rank "
+        r"(?P<sender>\d+)).*?Last "
         r"enqueued NCCL "
         r"work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
     ),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from remat.diagnose.texts import TEXTS
+
 if TYPE_CHECKING:
     from remat.diagnose.signature import Signature
+    from remat.diagnose.texts import Text
 
 _FACT = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 
@@ -27,9 +30,14 @@ def page(signature: Signature) -> str:
         rows += ["## Rules", "", *(f"- [{rule}](../rules/{rule}.md)" for rule in signature.rules), ""]
     if signature.examples:
         rows += ["## Example", "", "```text", signature.examples[0].rstrip("\n"), "```", ""]
-    if signature.sources:
-        rows += ["## Sources", "", *(f"- {_plain(source)}" for source in signature.sources), ""]
+    texts = [f"- `{text.says}` in {text.file}{_until(text)}" for text in TEXTS if signature.id in text.of]
+    if signature.sources or texts:
+        rows += ["## Sources", "", *texts, *(f"- {_plain(source)}" for source in signature.sources), ""]
     return "\n".join(rows)
+
+
+def _until(text: Text) -> str:
+    return f", in versions before {text.until}" if text.until else ""
 
 
 def _plain(text: str, *, code: bool = False) -> str:

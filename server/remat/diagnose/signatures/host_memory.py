@@ -48,8 +48,9 @@ SIGNATURES = (
     ),
     Signature(
         id="mem.shm_nccl",
-        words=("Error while creating shared memory segment", "posix_fallocate failed", "shm_open"),
-        pattern=r"Error while creating shared memory segment (?P<path>\S+)(?: \(size (?P<bytes>\d+)\))?"
+        words=("shared memory segment", "posix_fallocate failed"),
+        pattern=r"Error while (?:creating|attaching to) shared memory segment (?P<path>\S+)"
+        r"(?: \(size (?P<bytes>\d+)\))?"
         r"|posix_fallocate failed ?: No space left",
         cause="NCCL could not create its shared-memory segment {path}: /dev/shm is too small ({bytes} bytes "
         "were asked for).",

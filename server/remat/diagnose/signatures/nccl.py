@@ -59,7 +59,7 @@ SIGNATURES = (
     Signature(
         id="nccl.wrong_interface",
         words=("socketStartConnect", "Connect to "),
-        pattern=r"Connect to (?P<address>[\w.:]+)<(?P<port>\d+)> failed",
+        pattern=r"Connect to (?P<address>[\w.:]+)<(?P<port>\d+)> (?:failed|returned)",
         read=_interface,
         weight=3,
         cause="NCCL could not connect to {address} port {port}: it uses {interface}, whose address is not "
