@@ -5,7 +5,8 @@ import type { Range } from "./messages";
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
 
 export function inBytes(bytes: number): string {
-  const step = bytes < 1 ? 0 : Math.min(Math.floor(Math.log(Math.abs(bytes)) / Math.log(1024)), UNITS.length - 1);
+  let step = 0;
+  while (bytes / 1024 ** step >= 1000 && step < UNITS.length - 1) step += 1;
   return `${digits(bytes / 1024 ** step, step)} ${UNITS[step]}`;
 }
 

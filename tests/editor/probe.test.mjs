@@ -31,7 +31,7 @@ journey(
     ok(
       bytesIn(await figure(page, "None", "Allocated")) > 1.5 * bytesIn(await figure(page, "Every block", "Allocated")),
     );
-    match(await page.locator("#effect").innerText(), /Yes\. 4 modules were recomputed[\s\S]*blocks\.\* Block × 4/);
+    match(await page.locator("#effect").innerText(), /Yes\. 4 modules were recomputed[\s\S]*blocks\.\*\s+Block × 4/);
 
     await page.locator("#timeline").scrollIntoViewIfNeeded();
     await page.locator("#timeline svg.chart").hover({ position: { x: 120, y: 150 } });
@@ -48,10 +48,10 @@ journey(
     await page.locator("#breakdown").scrollIntoViewIfNeeded();
     await editor.shot("breakdown");
     await page
-      .locator("#breakdown button", { hasText: /^tower\.py:/ })
+      .locator("#breakdown .link", { hasText: /^tower\.py:/ })
       .first()
       .click();
-    await editor.cursorIsAt(14);
+    await editor.cursorIsAt(15);
     await editor.typeInEditor("#");
     await editor.until("the hints to be gone", async () => (await editor.line("▲").count()) === 0);
   },
@@ -80,7 +80,7 @@ journey(
     const after = bytesIn(await figure(page, "None", "Allocated"));
     ok(after > 1.4 * before, `${after} with twice the batch, ${before} before`);
     match(await page.locator("#ran pre").innerText(), /--optimizer sgd --batch 16/);
-    await page.locator("#variants button", { hasText: "None" }).click();
+    await page.locator("#variants .link", { hasText: "None" }).click();
     match(await page.locator("#effect-verdict").innerText(), /^No\./);
     await page.locator('[name="gpu"]').selectOption({ index: 0 });
     await probed(page);

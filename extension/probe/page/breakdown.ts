@@ -1,6 +1,6 @@
 /** Where the memory is: by what it is used for, by module and by line of code. */
 
-import { button, type Child, element } from "../../report/page/elements";
+import { button, type Child, element, link } from "../../report/page/elements";
 import type { VariantResult } from "../messages";
 import { inBytes } from "../numbers";
 import type { Code } from "../page_messages";
@@ -56,10 +56,7 @@ export function byLine({ byLine: lines, savedActivationBytes }: VariantResult, c
       element(
         "span",
         {},
-        button(`${short(path)}:${line}`, () => open(path, line), {
-          class: "link",
-          title: `Open ${path} at line ${line}`,
-        }),
+        link(`${short(path)}:${line}`, () => open(path, line), { title: `Open ${path} at line ${line}` }),
         " ",
         element("code", { class: "source" }, code[`${path}:${line}`] ?? ""),
       ),

@@ -1,7 +1,7 @@
 /** Did checkpointing take effect? Which modules were recomputed, which kept their activations, and what that costs. */
 
 import type { ProbeAnswer } from "../../protocol";
-import { button, type Child, element, sentence } from "../../report/page/elements";
+import { type Child, element, link, sentence } from "../../report/page/elements";
 import type { VariantResult } from "../messages";
 import { inBytes } from "../numbers";
 import type { Finding } from "../page_messages";
@@ -35,7 +35,7 @@ export function effect(
     list(
       "Mistakes in the code that may be why",
       findings.map(({ path, line, rule, message }) => [
-        button(`${short(path)}:${line}`, () => open(path, line), { class: "link", title: path }),
+        link(`${short(path)}:${line}`, () => open(path, line), { title: path }),
         element("span", {}, ...sentence(message), " ", element("span", { class: "rule" }, rule)),
       ]),
     ),

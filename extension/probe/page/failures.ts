@@ -1,7 +1,7 @@
 /** Why a model could not be probed, and what is missing. */
 
 import type { ProbeAnswer } from "../../protocol";
-import { button, type Child, element, sentence } from "../../report/page/elements";
+import { button, type Child, element, link, sentence } from "../../report/page/elements";
 import { answerTo } from "../../report/page/sections";
 import { commentOf } from "../comment";
 import type { Failure } from "../messages";
@@ -31,8 +31,7 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
       element(
         "p",
         {},
-        button(place ?? "", () => send({ kind: "open", path: location.path, line: location.line }), {
-          class: "link",
+        link(place ?? "", () => send({ kind: "open", path: location.path, line: location.line }), {
           title: location.path,
         }),
         " ",

@@ -1,16 +1,18 @@
 /** The ways to checkpoint beside each other: bars against the card's memory, and the figures. */
 
-import { barX, plot, ruleX, stackX, text } from "@observablehq/plot";
-import type { ProbeAnswer } from "../../protocol";
-import { button, type Child, element } from "../../report/page/elements";
+import { barX, type Markish, plot, ruleX, stackX, text } from "@observablehq/plot";
+import type { ProbeAnswer, ProbeCard } from "../../protocol";
+import { type Child, element, link } from "../../report/page/elements";
 import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { fillOf, nameOf, swatch } from "./categories";
-import { needOf, partsOf, SIGNS, same, verdictOn } from "./need";
+import { needOf, partsOf, SIGNS, same, type Verdict, verdictOn } from "./need";
 import { binaryTicks } from "./ticks";
 import { withoutStyle } from "./timeline";
 
 const ROW = 34;
+/** A card with more than this times what is needed would make the bars too short to read. */
+const FARTHEST = 4;
 
 export function comparison(
   answer: ProbeAnswer,
@@ -26,7 +28,8 @@ function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
   const { variants, cards } = answer;
   const card = gpu === null ? undefined : cards.find(({ name }) => same(name, gpu));
   const needs = variants.map((variant) => needOf(variant).high);
-  const highest = Math.max(...needs, card?.usableBytes ?? 0, 1);
+  const most = Math.max(...needs, 1);
+  const highest = card && card.usableBytes < most * FARTHEST ? Math.max(most, card.usableBytes) : most;
   const rows = variants.flatMap((variant) =>
     partsOf(variant).map(([part, bytes]) => ({ name: variant.name, part, bytes })),
   );
@@ -63,21 +66,24 @@ function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
           fontWeight: "bold",
           text: (variant: VariantResult) => label(answer, variant, gpu),
         }),
-        ...(card
-          ? [
-              ruleX([card.usableBytes], { className: "limit", insetTop: -6 }),
-              text([card.usableBytes], {
-                x: (bytes: number) => bytes,
-                text: () => `${card.name}: ${inBytes(card.usableBytes)} usable`,
-                frameAnchor: "top",
-                dy: -14,
-                textAnchor: card.usableBytes > room / 2 ? "end" : "start",
-              }),
-            ]
-          : []),
+        ...limitOf(card, highest),
       ],
     }),
   );
+}
+
+/** The card's memory as a line, or in words where the line would be far to the right. */
+function limitOf(card: ProbeCard | undefined, highest: number): Markish[] {
+  if (!card) return [];
+  const { name, usableBytes } = card;
+  const words = `${name}: ${inBytes(usableBytes)} usable`;
+  if (usableBytes > highest)
+    return [text([`${words}, beyond the right edge →`], { frameAnchor: "top-right", dy: -18 })];
+  const textAnchor = usableBytes > highest / 2 ? "end" : "start";
+  return [
+    ruleX([usableBytes], { className: "limit", insetTop: -6 }),
+    text([usableBytes], { x: (bytes: number) => bytes, text: () => words, frameAnchor: "top", dy: -18, textAnchor }),
+  ];
 }
 
 function label(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): string {
@@ -96,25 +102,21 @@ function table(
   gpu: string | null,
   select: (name: string) => void,
 ): HTMLElement {
-  const head = ["Checkpointing", "Needs", "Allocated", "Saved activations", "More compute", gpu ?? "Shown above"];
+  const head = ["Checkpointing", "Needs", "Allocated", "Saved activations", "More compute"];
   const rows = answer.variants.map((variant) => {
     const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
     const verdict = verdictOn(answer, variant, gpu);
     const isShown = variant === selected;
     const shows = isShown
       ? element("span", { "aria-current": "true" }, "▶ ", name)
-      : button(name, () => select(name), { class: "link", title: `Show ${name} above` });
+      : link(name, () => select(name), { title: `Show ${name} above` });
+    const cells = [inBytes(allocatedBytes), inBytes(savedActivationBytes), inPercent(recomputeFlopsRatio)];
     return element(
       "tr",
       { class: isShown ? "selected" : "" },
       element("th", { scope: "row" }, shows),
-      ...[
-        inRange(needOf(variant)),
-        inBytes(allocatedBytes),
-        inBytes(savedActivationBytes),
-        inPercent(recomputeFlopsRatio),
-      ].map((cell) => element("td", {}, cell)),
-      element("td", {}, verdict ? `${SIGNS[verdict.kind]} ${verdict.words}` : isShown ? "shown" : ""),
+      element("td", {}, inRange(needOf(variant)), verdict && sign(verdict)),
+      ...cells.map((cell) => element("td", {}, cell)),
     );
   });
   return element(
@@ -127,6 +129,10 @@ function table(
       element("tbody", {}, ...rows),
     ),
   );
+}
+
+function sign({ kind, words, card }: Verdict): HTMLElement {
+  return element("span", { role: "img", "aria-label": words, title: `${words} on ${card.name}` }, ` ${SIGNS[kind]}`);
 }
 
 /** Ways that could not be tried on this model. */
