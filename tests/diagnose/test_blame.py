@@ -231,3 +231,34 @@ def test_a_rank_that_waits_in_another_group_is_not_called_absent() -> None:
     )
     log = [call.format(rank) for rank in (0, 1)] + [where.format(r, 1) + told.format(120, 122, 119) for r in (0, 1)]
     check([*log, where.format(2, 2) + told.format(30, 31, 29)], "nccl.timeout_undetermined", None, [0, 1, 2])
+
+
+def attempt(error: str, *said: str) -> list[str]:
+    """What processes that made no group print: no rank before a line, other ranks' output after the error."""
+    return [raised(None, error), *said, closing(10).replace("Sending process 10 closing signal SIGTERM", NOTICED)]
+
+
+NOTICED = "failed (exitcode: 1) local_rank: 1 (pid: 11) of binary: /usr/bin/python3"
+
+
+def test_a_restart_of_processes_without_ranks_that_helped_is_no_failure() -> None:
+    report = diagnose("\n".join([*attempt("OSError: not there yet"), "Training finished", "Training finished"]))
+    assert not report.failed
+    assert any("Recovered" in one.summary for one in report.also)
+
+
+def test_a_launcher_that_notices_a_failure_and_prints_no_more_was_cut_off_and_the_failure_stands() -> None:
+    report = diagnose("\n".join(attempt("OSError: not there yet", "step 3 loss 2.0")))
+    assert report.failed
+    assert report.cause is not None
+    assert "not there yet" in report.cause.summary
+
+
+def test_of_attempts_that_failed_alike_the_first_is_told_though_output_of_others_follows_each() -> None:
+    first = attempt("IndexError: list index out of range", "step 0 loss 1.0")
+    second = [line.replace("pid: 11", "pid: 21") for line in first]
+    block = ended((1, 1), root=1)
+    report = diagnose("\n".join(["step 0 loss 1.0", *first, *second, block]))
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("code.user_exception", 1)
+    assert report.location is not None

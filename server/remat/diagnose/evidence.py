@@ -67,6 +67,8 @@ def gather(run: Run) -> Case:
     found = [one for one in found if one not in later]
     if boundary and not (found or later) and "root" not in notices and run.recovered_count:
         notices.pop("failed", None)  # the restart helped: what failed was recovered from
+    if _helped(run, notices):
+        notices = {name: kept for name, kept in notices.items() if name not in _FAILED}
     exits = _exits(notices, boundary)
     terminated, known_by_pid = _terminated(notices, exits, boundary)
     waits = {**_told_by_others(printed), **_waits(notices, found)}
@@ -90,7 +92,7 @@ def gather(run: Run) -> Case:
 def _printed(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
     """The failures that count: no launcher's own, and a launcher's copy only where the rank did not print it."""
     printed = [failure for failure in run.failures if not _of_launcher(failure)]
-    if not printed and run.recovered and not _FAILED.isdisjoint(notices):
+    if not printed and run.recovered and not _FAILED.isdisjoint(notices) and not _helped(run, notices):
         printed = _not_recovered_after_all(run, notices)
     named = {failure.rank for failure in printed}
     return printed + [one for one in run.entry_failures if one.rank not in named and not _of_launcher(one)]
@@ -141,7 +143,16 @@ def _not_recovered_after_all(run: Run, notices: dict[str, tuple[Noticed, ...]]) 
     if any(one.rank is not None for one in run.recovered):
         return []
     known = [one for one in run.recovered if recognise(one, notices).weight > 0]
-    return (known or run.recovered)[-1:]
+    boundary = _restarted_at(notices)
+    first = [one for one in known or run.recovered if boundary is None or one.at <= boundary]
+    return (first or known or run.recovered)[-1:]
+
+
+def _helped(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> bool:
+    """Whether a launcher that noticed a failure started the processes again, and these went on."""
+    noticed = [one.line for name in _FAILED for one in notices.get(name, ())]
+    gave_up = "root" in notices or any(_of_launcher(failure) for failure in run.failures)
+    return bool(noticed) and not gave_up and not run.failures and run.went_on > max(noticed)
 
 
 def _bare(notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:

@@ -44,7 +44,8 @@ def by_fingerprint(case: Case) -> Verdict | None:
     made = verdict("dist.mismatched_collective" if same else identity, facts, lines, step, odd)
     involved = frozenset() if odd is not None else frozenset(calls)
     known = odd is not None
-    return replace(made, place=reports[0].place, said=reports[0].said, left_alone=known, involved=involved)
+    place = next((one for one in reports if one.rank == odd), reports[0]).place
+    return replace(made, place=place, said=reports[0].said, left_alone=known, involved=involved)
 
 
 def _calls(reports: list[Found]) -> tuple[dict[int, Call], dict[int, Call]]:

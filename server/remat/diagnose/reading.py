@@ -71,6 +71,7 @@ class Run:
     ranks: dict[int, int] = field(default_factory=dict)
     recovered: list[Failure] = field(default_factory=list)
     recovered_count: int = 0
+    went_on: int = 0  # the last line that shows the run going on after what it recovered from
     entry_failures: list[Failure] = field(default_factory=list)
     first: int = 1
     last: int = 0
@@ -177,8 +178,10 @@ class Recorder:
             self._notices(run, said, number, in_traceback=False)
             return
         consumed = reader.feed(said.text, number, self._time(said, number))
-        if prompt is None and reader.failures and not reader.style and not consumed and _goes_on(said.text):
+        ready = (reader.failures or run.recovered) and prompt is None and not reader.style and not consumed
+        if ready and _goes_on(said.text):
             self._recovered(run, reader)
+            run.went_on = number
         if len(reader.failures) > _MOST_FAILURES:
             del reader.failures[1]
         self.opened = self.opened or bool(reader.style)
@@ -199,6 +202,9 @@ class Recorder:
         for name, facts in noticed(said.text):
             if name == "failed":
                 facts["agent"] = said.process
+                for reader in run.readers.values():
+                    if reader.rank is None and reader.style == "message":
+                        reader.close()  # its process has ended: what follows is another's
             run.notice(name, said, number, facts)
             if name in _LIST:
                 self.listening = number + _LISTEN
