@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat.lint.check import Analysis, analyse
+from remat.lint.code.parsed import LARGEST
 from remat.lint.rule import Context
 from remat.pyproject import reason
 from remat.repair import Repaired, repair
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from remat.settings import Settings
     from remat.versions import Versions
 
+_REST = "the rest of the file was"
 _FEW = 200  # files to parse; with fewer, starting processes costs more than it saves
 
 
@@ -46,6 +48,7 @@ class Outcome:
     made: int = 0
     before: str = ""
     troubles: tuple[str, ...] = ()  # why it could not be checked or fixed as it should
+    whole: bool = True  # all of it was checked
 
 
 def examine(job: Job, surroundings: Surroundings) -> Outcome:
@@ -53,11 +56,12 @@ def examine(job: Job, surroundings: Surroundings) -> Outcome:
     try:
         text = decode(job.data).text
     except ValueError as error:
-        return Outcome(job.path, troubles=(str(error),))
+        return Outcome(job.path, troubles=(str(error),), whole=False)
     try:
         return _examined(job, text, Context(job.versions, job.settings, surroundings.of(job.path, text)))
     except Exception as error:  # noqa: BLE001
-        return Outcome(job.path, troubles=(f"internal error: {type(error).__name__}: {error}; please report this",))
+        what = f"internal error: {type(error).__name__}: {error}; please report this"
+        return Outcome(job.path, troubles=(what,), whole=False)
 
 
 def _examined(job: Job, text: str, context: Context) -> Outcome:
@@ -71,19 +75,32 @@ def _examined(job: Job, text: str, context: Context) -> Outcome:
     done = Repaired(text, 0, look(text)) if job.unsafe is None else repair(text, look, unsafe=job.unsafe)
     kept = done.text if done.left or done.made else ""  # most files give nothing, and their texts need not travel
     before = text if done.made else ""
-    return Outcome(job.path, kept, done.left, done.made, before, (*done.refused, *_unparsed(last)))
+    unread = tuple(_unread(last))
+    return Outcome(job.path, kept, done.left, done.made, before, (*done.refused, *unread), whole=not unread)
 
 
-def _unparsed(analysis: Analysis | None) -> Iterator[str]:
-    """Say which statements could hold a problem but do not parse: without this, silence would look like praise."""
-    source = analysis._source if analysis else None  # noqa: SLF001  (ours)
-    parts = source.parts if source else ()
-    broken = [part.piece for part in parts if part.stale or not (part.parsed or part.skipped)]
-    if source is None or not broken:
+def _unread(analysis: Analysis | None) -> Iterator[str]:
+    """Say which statements were not checked, and why."""
+    unread = analysis.unread if analysis else ()
+    if analysis is None or not unread:
         return
-    line = source.text.count("\n", 0, broken[0].start) + 1
+    text = analysis.text
+    for one in unread:
+        if one.too_large:
+            at = f"line {_line(text, one.start)}"
+            yield f"{at}: the statement has more than {LARGEST:,} characters and was not checked, {_REST}"
+    broken = [one for one in unread if not one.too_large]
+    if not broken:
+        return
     what = "this statement was" if len(broken) == 1 else f"this and {len(broken) - 1} more statements were"
-    yield f"line {_error_line(source.text) or line} is not valid Python; {what} not checked, the rest of the file was"
+    if line := _error_line(text):
+        yield f"line {line} is not valid Python; {what} not checked, {_REST}"
+    else:
+        yield f"line {_line(text, broken[0].start)} is nested too deeply; {what} not checked, {_REST}"
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
 
 
 def _error_line(text: str) -> int | None:
@@ -137,6 +154,5 @@ def _examine_some(jobs: Sequence[Job]) -> list[Outcome]:
 
 
 def _lost(job: Job) -> Outcome:
-    return Outcome(
-        job.path, troubles=("the process that read it died, out of memory or by a crash; please report this",)
-    )
+    why = "the process that read it died, out of memory or by a crash; please report this"
+    return Outcome(job.path, troubles=(why,), whole=False)

@@ -137,3 +137,14 @@ async def test_notebook_cells_are_left_alone(editor):
     which = types.TextDocumentIdentifier(uri)
     assert await editor.client.text_document_hover_async(types.HoverParams(which, types.Position(3, 6))) is None
     editor.close(uri)
+
+
+async def test_a_statement_too_large_to_be_code_is_named_in_the_log_and_the_rest_is_checked(connect, tmp_path):
+    many = ", ".join(["'checkpoint'"] * 10_000)
+    async with connect(tmp_path) as editor:
+        editor.open("a.py", f"from torch.utils.checkpoint import checkpoint\nNAMES = [{many}]\ny = checkpoint(f, x)\n")
+        assert len(await editor.findings("a.py")) == 1
+        editor.replace("a.py", "y =", "z =")
+        assert len(await editor.findings("a.py")) == 1
+        said = [m.message for m in editor.client.log_messages if "characters is not checked" in m.message]
+        assert said == [f"{editor.uri('a.py')}: a statement of more than 100,000 characters is not checked"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from remat.finding import Edit, Finding, Fix, Span
 from remat.lint import suppress
-from remat.lint.code.parsed import Interest
-from remat.lint.code.source import Source, SupersededError
+from remat.lint.code.parsed import LARGEST, Interest
+from remat.lint.code.parts import SupersededError
+from remat.lint.code.source import Source
 from remat.lint.code.split import common
 from remat.lint.rule import Context, Rule
 from remat.lint.rules import RULES
@@ -28,6 +29,14 @@ _BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A statement that does not parse, or has more than `LARGEST` characters. `start`: its offset."""
+
+    start: int
+    too_large: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """One text's findings, in source order, with what makes the next version of it cheap."""
 
@@ -35,6 +44,15 @@ class Analysis:
     findings: tuple[Finding, ...]
     context: Context
     _source: Source | None = field(default=None, repr=False)
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """The statements that could hold a problem and were not read: without them, silence would look like praise."""
+        if self._source is None:
+            return ()
+        shift = len(self.text) - len(self._source.text)
+        missing = (p.piece for p in self._source.parts if p.stale or not (p.parsed or p.skipped))
+        return tuple(Unread(p.start + shift, too_large=p.end - p.start > LARGEST) for p in missing)
 
 
 def check(text: str, context: Context | None = None) -> list[Finding]:

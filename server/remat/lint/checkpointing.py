@@ -88,7 +88,7 @@ def _all_uses(source: Source) -> list[Checkpointing]:
 def _replaced(source: Source) -> bool:
     """Whether the file puts a function of its own in the place of torch's: `torch.utils.checkpoint.checkpoint = …`."""
     return any(
-        isinstance(place := target.target, cst.Attribute)
+        type(place := target.target) is cst.Attribute
         and f"{_MODULE}.{place.attr.value}" in CHECKPOINTS
         and _MODULE in source.meanings(place.value, at.scope, at.place)
         for at in source.nodes(cst.Assign)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from remat.lint.code.names import Scope
-    from remat.lint.code.source import Part, Place, Source
+    from remat.lint.code.parts import Part
+    from remat.lint.code.source import Place, Source
 
 _BINDING = re.compile(r"(?m)^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?(\w+)[ \t]*(?=[=:(])")
 
@@ -109,7 +110,7 @@ def class_places(source: Source, place: Place) -> list[Place]:
 
 def _class_parts(source: Source) -> dict[int, list[Part]]:
     """Piece id to the pieces of its class."""
-    return {id(part.piece): parts for _, parts in source.groups for part in parts}
+    return {id(part.piece): parts for _, parts, _ in source.groups for part in parts}
 
 
 def _nodes(values: Iterable[Value], scope: Scope | None, place: Place) -> list[At[cst.CSTNode]]:

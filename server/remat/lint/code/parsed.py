@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, Role]
 CallsByName = dict[str, list[tuple[cst.Call, Scope | None, Meanings]]]
+LARGEST = 100_000  # characters; libcst needs a second for as many, and no one reads a statement that long
 _WRAPPER = "class _:\n"  # a member keeps its indentation, so its strings keep their text
 _INDEXED = frozenset({cst.Call, cst.For, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Dict, cst.Assign})
 
@@ -149,8 +150,8 @@ def _without_trailing_lines(text: str) -> str:
 
 
 def parse(key: Key) -> Parsed | None:
-    """None where the piece is no Python, or nested more deeply than Python itself takes."""
-    if nested_too_deeply(key[0]):
+    """None where the piece is no Python, nested more deeply than Python itself takes, or data rather than code."""
+    if len(key[0]) > LARGEST or nested_too_deeply(key[0]):
         return None
     try:
         return Parsed(*key)

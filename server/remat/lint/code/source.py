@@ -12,7 +12,9 @@ import libcst as cst
 from remat.finding import Span
 from remat.lint.code.names import PARTIAL, Environment, Meanings, Scope, environment, meanings
 from remat.lint.code.parsed import CallsByName, Interest, Key, Parsed, parse
+from remat.lint.code.parts import Part, Parts
 from remat.lint.code.split import Cut, Piece, Role, common, cut
+from remat.lint.code.words import Words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,10 +23,6 @@ N_co = TypeVar("N_co", bound=cst.CSTNode, covariant=True)
 T = TypeVar("T")
 N = TypeVar("N", bound=cst.CSTNode)
 _NO_NAMES: Environment = {}
-
-
-class SupersededError(Exception):
-    """A newer version of the text has come; nobody wants this one's findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +71,6 @@ class Call:
         return any(a.star == "**" for a in self.node.args)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece and its parse: none when skipped or broken, more than one when stale."""
-
-    piece: Piece
-    parsed: tuple[Parsed, ...]
-    stale: bool = False
-    skipped: bool = False
-
-
 class Source:
     """One version of a file. Given the version before it, only what changed is parsed and what is half-typed is kept.
 
@@ -96,88 +84,41 @@ class Source:
         before: Source | None = None,
         is_current: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.text, self._interest, self._is_current = text, interest, is_current
+        self.text, self._interest = text, interest
+        edit = common(before.text, text) if before else (0, 0)
         self.cut: Cut = cut(text, before.cut if before else None)
         self.pieces = self.cut.pieces
-        self.cache: dict[Key, Parsed | None] = {}
-        self.skipped: set[Key] = set()
-        self.keys: list[Key] = []
-        self.parts = list(self._read(before))
-        self._keep_what_last_parsed(before)
+        self.read: Parts = Parts(text, self.pieces, interest, before.read if before else None, edit, is_current)
+        self.parts, self.keys = self.read.all, self.read.keys
+        self.words: Words = Words(text, before.words if before else None, edit)
         self._name(before)
         self._parse_users_of_aliases(before)
         self._answers: dict[object, object] = {}
         self.on_demand: dict[Key, Parsed | None] = {}
         if before:
-            self.on_demand = {k: v for k, v in before.on_demand.items() if k in self.skipped}
-
-    def _read(self, before: Source | None) -> Iterator[Part]:
-        """The parts, those of pieces that an edit left alone taken over from the version before."""
-        first, last = _left_alone(before, self) if before else (0, 0)
-        for i, piece in enumerate(self.pieces):
-            j = i if i < first else i - len(self.pieces)
-            if before and (i < first or j >= -last) and not before.parts[j].stale:
-                yield self._taken_over(piece, before.parts[j], before.keys[j])
-            else:
-                key = self._key(piece)
-                self.keys.append(key)
-                yield self._part(piece, key, before)
-
-    def _taken_over(self, piece: Piece, part: Part, key: Key) -> Part:
-        self.keys.append(key)
-        if part.skipped:
-            self.skipped.add(key)
-        else:
-            self.cache[key] = part.parsed[0] if part.parsed else None
-        return part if part.piece is piece else Part(piece, part.parsed, skipped=part.skipped)
-
-    def _key(self, piece: Piece) -> Key:
-        return self.text[piece.start : piece.end], piece.role
-
-    def _part(self, piece: Piece, key: Key, before: Source | None) -> Part:
-        if key not in self.cache and key not in self.skipped:
-            if not self._is_current():
-                raise SupersededError
-            if before and key in before.cache:
-                self.cache[key] = before.cache[key]
-            elif (before and key in before.skipped) or (self._interest and not self._interest.words.search(key[0])):
-                self.skipped.add(key)
-            else:
-                self.cache[key] = parse(key)
-        parsed = self.cache.get(key)
-        return Part(piece, (parsed,) if parsed else (), skipped=key in self.skipped)
-
-    def _keep_what_last_parsed(self, before: Source | None) -> None:
-        broken = [i for i, part in enumerate(self.parts) if not part.parsed and not part.skipped]
-        if not broken or not before:
-            return
-        gone = tuple(
-            parsed
-            for part in before.parts
-            if part.stale or (before.text[part.piece.start : part.piece.end], part.piece.role) not in self.cache
-            for parsed in part.parsed
-        )
-        for i in broken:
-            self.parts[i] = Part(self.parts[i].piece, gone, stale=True)
-            gone = ()
+            self.on_demand = {k: v for k, v in before.on_demand.items() if k in self.read.skipped}
 
     def _name(self, before: Source | None) -> None:
         """Merge what the pieces bind. Equal environments stay the same object, so that resolved calls stay cached."""
         module: Environment = environment((q.names for p in self.parts for q in p.parsed if q.names), {})
         self.module: Environment = before.module if before and before.module == module else module
-        old = {id(q): env for env, parts in (before.groups if before else ()) for p in parts for q in p.parsed}
         same_module = before is not None and self.module is before.module
+        old = {id(q): (env, read) for env, _, read in (before.groups if before else ()) for q in read}
         groups: list[list[Part]] = []
         for part in self.parts:
-            if part.piece.role is Role.MEMBER and groups:
+            role = part.piece.role
+            if role is Role.MEMBER and groups:
                 groups[-1].append(part)
-            elif part.piece.role is not Role.STATEMENT:
+            elif role is not Role.STATEMENT:
                 groups.append([part])
-        self.groups: list[tuple[Environment, list[Part]]] = []
+        self.groups: list[tuple[Environment, list[Part], list[Parsed]]] = []  # a class cut into pieces each
         for group in groups:
-            names: Environment = environment((q.class_names for p in group for q in p.parsed), self.module)
-            known = next((old[id(q)] for p in group for q in p.parsed if id(q) in old), None)
-            self.groups.append((known if known is not None and same_module and known == names else names, group))
+            read = [q for part in group for q in part.parsed]
+            known, with_these = next((old[id(q)] for q in read if id(q) in old), (_NO_NAMES, None))
+            if read and not (same_module and with_these == read):
+                names: Environment = environment((q.class_names for q in read), self.module)
+                known = known if with_these and same_module and known == names else names
+            self.groups.append((known, group, read))
 
     def _parse_users_of_aliases(self, before: Source | None) -> None:
         """Parse skipped pieces that use an alias: `ckpt(…)` where `checkpoint` was imported as `ckpt`."""
@@ -189,19 +130,16 @@ class Source:
             word = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(aliases))) + r")\b")
             more = False
             for i, part in enumerate(self.parts):
-                key = self._key(part.piece)
+                key = self.keys[i]
                 if part.skipped and word.search(key[0]):
-                    if key not in self.cache:
-                        self.cache[key] = before.cache[key] if before and key in before.cache else parse(key)
-                    self.skipped.discard(key)
-                    parsed = self.cache[key]
+                    parsed = self.read.parse(key, before.read if before else None)
                     self.parts[i] = Part(part.piece, (parsed,) if parsed else (), stale=parsed is None)
                     more = True
             if more:
                 self._name(before)
 
     def _aliases(self, interest: Interest) -> set[str]:
-        environments = [self.module, *(names for names, _ in self.groups)]
+        environments = [self.module, *(names for names, _, read in self.groups if read)]
         return {
             name
             for names in environments
@@ -209,7 +147,7 @@ class Source:
             if any(m.removeprefix(PARTIAL) in interest.targets for m in meant) and not interest.words.search(name)
         }
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether nothing is missing: each piece parses, or its last good version stands in for it."""
         return all(part.parsed or part.skipped for part in self.parts)
@@ -247,8 +185,7 @@ class Source:
         """The nodes of an indexed type (see `parsed`) in every parsed piece."""
         for place in self.places:
             for node, scope in place.parsed.nodes.get(kind, ()):
-                assert isinstance(node, kind)  # noqa: S101 - for the type checker
-                yield At(node, scope, place)
+                yield At(cast("N", node), scope, place)
 
     def meanings(self, expression: cst.CSTNode, scope: Scope | None, place: Place) -> Meanings:
         return meanings(expression, scope, self.module, place.names)
@@ -265,7 +202,7 @@ class Source:
         """The parse of a piece, even of one without any trigger word: a rule asks about its whole class."""
         if not part.skipped:
             return self._places_by_piece.get(id(part.piece), [])
-        key = self._key(part.piece)
+        key = self.read.key(part.piece)
         if key not in self.on_demand:
             self.on_demand[key] = parse(key)
         parsed = self.on_demand[key]
@@ -282,20 +219,4 @@ class Source:
     @cached_property
     def _names_by_piece(self) -> dict[int, Environment]:
         """Piece id to the names of the class that the piece is cut from."""
-        return {id(part.piece): names for names, parts in self.groups for part in parts}
-
-
-def _left_alone(before: Source, after: Source) -> tuple[int, int]:
-    """How many pieces at the start and at the end of `before` stand in `after` as they were."""
-    head, tail = common(before.text, after.text)
-    shift = len(after.text) - len(before.text)
-    old, new = before.pieces, after.pieces
-    most, first, last = min(len(old), len(new)), 0, 0
-    while first < most and old[first].end <= head and old[first] == new[first]:
-        first += 1
-    while last < most - first and old[-1 - last].start >= len(before.text) - tail:
-        was, now = old[-1 - last], new[-1 - last]
-        if (was.start + shift, was.end + shift, was.role) != (now.start, now.end, now.role):
-            break
-        last += 1
-    return first, last
+        return {id(part.piece): names for names, parts, _ in self.groups for part in parts}

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from remat.versions import Versions
 
@@ -82,9 +82,9 @@ _LIVING_CONFIG = {  # and those for which it does turn the cache off
 _DEAD_SEQ2SEQ = frozenset({"T5", "MT5", "UMT5", "SwitchTransformers"})  # on 5.24; the write works on 4.57.6 and 5.0.0
 
 
-def may_build_decoder(text: str) -> bool:
+def may_build_decoder(words: Container[str]) -> bool:
     """Whether a text names a class that this module knows as a decoder: a look at the characters."""
-    return any(name in text for name in (*_SUFFIXES, *_AUTO_SUFFIXES))
+    return any(name in words for name in (*_SUFFIXES, *_AUTO_SUFFIXES))
 
 
 def model_class(name: str) -> str | None:

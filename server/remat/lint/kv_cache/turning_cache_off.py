@@ -34,7 +34,7 @@ def in_the_call(source: Source, calls: list[Call], models: tuple[Model, ...]) ->
 
 
 def _reads_cache(source: Source) -> bool:
-    return "past_key_values" in source.text or ".cache" in source.text
+    return "past_key_values" in source.words or ".cache" in source.words
 
 
 def in_the_load(source: Source, models: tuple[Model, ...], versions: Versions) -> Fix | None:

@@ -12,7 +12,8 @@ from remat.lint.code.split import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from remat.lint.code.source import Part, Place, Source
+    from remat.lint.code.parts import Part
+    from remat.lint.code.source import Place, Source
 
 ABOUT_CHECKPOINTING = re.compile(r"(?i)checkpoint|ckpt|with_cp\b|\bremat|(?<![a-z])recompute")
 _CHECKPOINTS = re.compile(
@@ -64,20 +65,34 @@ def _speaks_of_checkpointing(text: str) -> bool:
 
 def classes(source: Source) -> dict[str, Klass]:
     """Every class at the top level, in source order. Of two with one name the later one counts."""
-    groups: list[list[Part]] = []
-    for part in source.parts:
-        if part.piece.role is Role.MEMBER and groups:
-            groups[-1].append(part)
+    groups: list[tuple[list[Part], list[str]]] = []
+    member: tuple[list[Part], list[str]] | None = None  # where one belongs
+    for part, (text, _) in zip(source.parts, source.keys, strict=True):
+        if part.piece.role is Role.MEMBER:
+            if member is not None:
+                member[0].append(part)
+                member[1].append(text)
+        elif text.startswith(("class", "@")):
+            groups.append(member := ([part], [text]))
         else:
-            groups.append([part])
+            member = None
     found: dict[str, Klass] = {}
-    for group in groups:
-        text = source.text[group[0].piece.start : group[-1].piece.end]
-        head = _HEAD.search(text) if text.startswith(("class", "@")) else None
-        if head is not None:
-            bases = (b.strip() for b in (head[2] or "").split(",") if b.strip() and "=" not in b)
-            found[head[1]] = Klass(head[1], tuple(bases), text, tuple(group))
+    for parts, texts in groups:
+        known = _read(tuple(texts))
+        if known is not None:
+            found[known[0]] = Klass(*known, tuple(parts))
     return found
+
+
+@lru_cache(_CLASSES_REMEMBERED)
+def _read(texts: tuple[str, ...]) -> tuple[str, tuple[str, ...], str] | None:
+    """Name, bases and text of the class that these pieces make up; None for anything else."""
+    text = "".join(texts)
+    head = _HEAD.search(text)
+    if head is None:
+        return None
+    bases = (b.strip() for b in (head[2] or "").split(","))
+    return head[1], tuple(b for b in bases if b and "=" not in b), text
 
 
 def ancestry(klass: Klass, known: Mapping[str, Klass]) -> Iterator[Klass]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import libcst as cst
@@ -48,9 +48,11 @@ _NO_RUN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LayerLoop:
-    """What one `for` does with the elements of one list. `layers` as written: `self.blocks`, `model.layers`."""
+class LayerLoop(NamedTuple):
+    """What one `for` does with the elements of one list. `layers` as written: `self.blocks`, `model.layers`.
+
+    A tuple, since each edit puts all of a file's loops into their new places.
+    """
 
     layers: str
     container: cst.BaseExpression  # the node that stands for the list
@@ -107,7 +109,7 @@ def layer_loops(source: Source, place: Place, sites: Sites) -> list[LayerLoop]:
             for found in _Reader(place, loop, scope, sites).read()
         )
         known = _known[place.parsed] = _Known(source.module, place.names, sites.wrappers, tuple(loops))
-    return [replace(loop, place=place) for loop in known.loops]
+    return [loop._replace(place=place) for loop in known.loops]
 
 
 def bound(

@@ -78,7 +78,7 @@ class Stack:
     @cached_property
     def checkpointed(self) -> bool:
         """Whether the loop hands its layers to checkpoint, or each checkpoints its own call as transformers' do."""
-        if self.loop.checkpointed or not self.loop.plain or SELF_CHECKPOINTING not in self.source.text:
+        if self.loop.checkpointed or not self.loop.plain or SELF_CHECKPOINTING not in self.source.words:
             return bool(self.loop.checkpointed)
         return bool(self.held) and all(
             any(b.endswith(SELF_CHECKPOINTING) for a in ancestry(k, self.known) for b in a.bases) for k in self.held

@@ -25,8 +25,14 @@ _LOADED_FROM_SELF, _LOADED_ELSEWHERE = "self.flag", "other.flag"
 _SUPPORT = re.compile(r"(?m)^[ \t]+_?supports_gradient_checkpointing[ \t]*(?::[ \t]*bool[ \t]*)?=[ \t]*(True|False)\b")
 
 
-def any_stored(text: str) -> bool:
+@lru_cache(1024)
+def _stores_a_flag(text: str) -> bool:
     return _STORED.search(text) is not None
+
+
+def any_stored(known: Mapping[str, Klass]) -> bool:
+    """Whether a class of the file stores a flag at all: asked of each class once, for the file at each edit."""
+    return any(_stores_a_flag(klass.text) for klass in known.values())
 
 
 def unread(source: Source, known: Mapping[str, Klass], sites: Sites) -> Iterator[tuple[Stack, str]]:

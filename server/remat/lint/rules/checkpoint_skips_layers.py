@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 def check(source: Source, _: Context) -> Iterator[Finding]:
     found = sites(source)
     yield from _picked(source, found)
-    uses = bool(found.torch) or LIBRARY_METHOD in source.text or SELF_CHECKPOINTING in source.text
-    flags = any_stored(source.text)
-    applies = any(True for _ in source.calls(APPLY))
-    if not (uses or flags or applies) or not source.complete:
+    if not source.complete:
         return  # what is not there may stand in what does not parse
+    uses = bool(found.torch) or LIBRARY_METHOD in source.words or SELF_CHECKPOINTING in source.words
+    applies = any(True for _ in source.calls(APPLY))
     known = classes(source)
+    flags = any_stored(known)
     loops = set[int]()
     for stack, flag in unread(source, known, found) if flags else ():
         loops.add(id(stack.loop.loop))

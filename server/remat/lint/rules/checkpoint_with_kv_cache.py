@@ -64,7 +64,7 @@ from remat.lint.kv_cache.turning_cache_off import in_the_call, in_the_load, on_t
 from remat.lint.rule import Bad, Context, Good, Option, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from remat.lint.code.source import Call, Source
     from remat.lint.kv_cache.model_origins import Model
@@ -88,7 +88,7 @@ class _File:
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
-    if not (source.complete and worth_a_look(source.text)):
+    if not (source.complete and worth_a_look(source.words)):
         return
     script = read_script(source)
     by = trained(script) if script.whole else Trained.ELSEWHERE
@@ -103,9 +103,9 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
         yield from filter(None, (_outside(file, use) for use in outside_checkpointings(script)))
 
 
-def worth_a_look(text: str) -> bool:
+def worth_a_look(words: Container[str]) -> bool:
     """Whether a text can hold all that a finding needs: checkpointing, training and a decoder."""
-    return any(w in text for w in _ENABLES) and any(w in text for w in _TRAINS) and may_build_decoder(text)
+    return any(w in words for w in _ENABLES) and any(w in words for w in _TRAINS) and may_build_decoder(words)
 
 
 def _inside(file: _File, inside: list[Enabling]) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from remat.lint.code.source import Source
 
 
-_MORE_THAN_FORWARD = re.compile(r"register_\w*hook|convert_sync_batchnorm")
+_HOOK = re.compile(r"register_\w*hook")
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
@@ -113,7 +113,10 @@ def _is_safe(source: Source, use: Checkpointing, context: Context) -> bool:
 
 def _shards_or_hooks(source: Source) -> bool:
     """Whether parameters are sharded here, or hooks registered, which run once more or less in the other variant."""
-    return "fully_shard" in source.text or _MORE_THAN_FORWARD.search(source.text) is not None
+    words = source.words
+    if "fully_shard" in words or "convert_sync_batchnorm" in words:
+        return True
+    return "register_" in words and _HOOK.search(source.text) is not None
 
 
 EXAMPLES = (

@@ -59,7 +59,7 @@ def check(source: Source, context: Context) -> Iterator[Finding]:
 
 def _compiled(source: Source) -> bool:
     """Whether something here is compiled: dynamo traces the non-reentrant variant, which takes keywords."""
-    return "torch.compile" in source.text or ".compile(" in source.text
+    return "torch.compile" in source.words or ".compile(" in source.words
 
 
 def _message(use: Checkpointing, forwarded: list[cst.Arg]) -> str:
