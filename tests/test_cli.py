@@ -329,6 +329,31 @@ def test_a_statement_that_does_not_parse_is_told_and_the_rest_of_the_file_is_che
     )
 
 
+def test_where_a_statement_was_not_read_the_summary_says_so(here):
+    lay(here, half="from torch.utils.checkpoint import checkpoint\ny = checkpoint(f,, x)\n", good="x = 1\n")
+    result = run("check")
+    assert result.exit_code == 2
+    assert result.stdout == "No problems in what was read of 2 files (1 of them not as a whole).\n"
+
+
+def test_a_statement_too_large_to_be_code_is_told_and_the_rest_of_the_file_is_checked(here):
+    many = ", ".join(["'checkpoint'"] * 10_000)
+    lay(here, data=BAD + f"\n\nNAMES = [{many}]\n\n\n" + BAD)
+    result = run("check", "--output-format", "json")
+    assert (result.exit_code, codes(result)) == (2, [("data.py", 5), ("data.py", 15)])
+    assert result.stderr == (
+        "remat: data.py: line 8: the statement has more than 100,000 characters and was not checked, the rest of the "
+        "file was\n"
+    )
+
+
+def test_a_statement_nested_too_deeply_is_not_called_invalid(here):
+    lay(here, deep=BAD + "checkpoint_names = " + " + ".join(["''"] * 1000) + "\n")
+    result = run("check", "--output-format", "json")
+    assert (result.exit_code, codes(result)) == (2, [("deep.py", 5)])
+    assert "line 6 is nested too deeply; this statement was not checked, the rest of the file was" in result.stderr
+
+
 def test_fix_repairs_what_can_be_read_of_a_file_that_does_not_parse(here):
     lay(here, half=SAFE + "\n\ndef broken(:\n")
     run("fix")

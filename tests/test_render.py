@@ -11,6 +11,7 @@ from remat.render import machine, terminal
 from remat.render.diff import unified
 from remat.render.report import Lines, Report
 from remat.render.rule_page import page
+from remat.render.terminal import Read
 
 
 def report(text, marked, *, message="It is wrong.", severity=Severity.WARNING, fix=None, shown="train.py"):
@@ -154,15 +155,18 @@ def test_the_summary_counts_by_severity_and_by_what_fixes():
         report(text, text, fix=unsafe),
         report(text, text, severity=Severity.INFO),
     ]
-    assert terminal.summary(reports, 14, 0, "torch 2.9.1") == (
+    assert terminal.summary(reports, Read(14), "torch 2.9.1") == (
         "Found 3 problems (2 warnings, 1 info) in 14 files for torch 2.9.1; "
         "1 fixable with `remat fix`, 1 more with `--unsafe-fixes`."
     )
-    assert terminal.summary(reports[2:], 1, 0, "") == "Found 1 problem (1 info) in 1 file."
-    assert terminal.summary(reports[1:2], 1, 0, "") == (
+    assert terminal.summary(reports[2:], Read(1), "") == "Found 1 problem (1 info) in 1 file."
+    assert terminal.summary(reports[1:2], Read(1), "") == (
         "Found 1 problem (1 warning) in 1 file; 1 fixable with `remat fix --unsafe-fixes`."
     )
-    assert terminal.summary([], 2, 1, "") == "No problems in 2 files (1 more could not be read)."
+    assert terminal.summary([], Read(2, unread=1), "") == "No problems in 2 files (1 more could not be read)."
+    assert terminal.summary([], Read(2, 1, partly=1), "") == (
+        "No problems in what was read of 2 files (1 of them not as a whole; 1 more could not be read)."
+    )
 
 
 def test_a_diff_keeps_the_encoding_the_line_ends_and_a_missing_last_one():

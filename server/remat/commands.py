@@ -14,7 +14,7 @@ from remat.render import machine, terminal
 from remat.render.diff import unified
 from remat.render.report import Report
 from remat.render.rule_page import page
-from remat.render.terminal import Piece, counted
+from remat.render.terminal import Piece, Read, counted
 from remat.source_text import decode
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def _tell(request: Request, plan: Plan, outcomes: Sequence[Outcome], out: TextIO
         emit((terminal.full if request.output_format == "full" else terminal.concise)(reports), out)
         if fixed := [outcome.made for outcome in outcomes if outcome.made]:
             emit([Piece(f"{made} {counted(sum(fixed), 'problem')} in {counted(len(fixed), 'file')}.\n")], out)
-        emit([Piece(terminal.summary(reports, plan.files, len(plan.unread), _versions(plan)) + "\n")], out)
+        read = Read(plan.files, len(plan.unread), sum(not outcome.whole for outcome in outcomes))
+        emit([Piece(terminal.summary(reports, read, _versions(plan)) + "\n")], out)
     else:
         out.write((machine.as_json if request.output_format == "json" else machine.as_github)(reports))
     out.flush()

@@ -51,10 +51,25 @@ def full(reports: Iterable[Report]) -> Iterator[Piece]:
             yield Piece("\n")
 
 
-def summary(reports: Sequence[Report], files: int, unread: int, versions: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How many files were read, how many more could not be, and how many of the former were not read as a whole."""
+
+    files: int
+    unread: int = 0
+    partly: int = 0
+
+    def __str__(self) -> str:
+        notes = [f"{self.partly} of them not as a whole"] if self.partly else []
+        notes += [f"{self.unread} more could not be read"] if self.unread else []
+        what = f"what was read of {counted(self.files, 'file')}" if self.partly else counted(self.files, "file")
+        return f"in {what}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def summary(reports: Sequence[Report], read: Read, versions: str) -> str:
     """Say in one line how many problems of which kind there are, for which versions, and how many a fix would clear."""
     findings = [finding for report in reports for finding in report.findings]
-    where = f"in {counted(files, 'file')}" + (f" ({unread} more could not be read)" if unread else "")
+    where = str(read)
     if not findings:
         return f"No problems {where}."
     held = f" for {versions}" if versions else ""
