@@ -41,7 +41,7 @@ class Given(TypedDict):
 
 
 _DTYPES = click.Choice(("fp32", "fp16", "bf16"))
-_CHECKPOINTING = re.compile(r"as-written|none|all|selective|every-[1-9]\d*|modules:.+")
+_CHECKPOINTING = re.compile(r"as-written|none|all|selective|(?:first|every)-[1-9]\d*|modules:.+")
 _OPTIMIZERS = re.compile(
     r"as-written|none|adafactor|adamw-8bit|(sgd|sgd-momentum|adam|adamw)(-(foreach|fused|forloop))?"
 )
@@ -52,8 +52,8 @@ _OPTIONS = (
         "--checkpointing",
         multiple=True,
         metavar="HOW,…",
-        help="Variants to compare: as-written, none, all, every-N, selective, or modules:NAME,NAME (an option of its "
-        "own).  [default: as-written, and all where the model has repeated blocks]",
+        help="Variants to compare: as-written, none, all, first-N, every-N, selective, or modules:NAME,NAME (an "
+        "option of its own).  [default: as-written, and all where the model has repeated blocks]",
     ),
     click.option("--reentrant", is_flag=True, help="Checkpoint with use_reentrant=True."),
     click.option("--batch", type=_POSITIVE, metavar="N", help="Samples in a batch."),
@@ -178,7 +178,7 @@ def _ways(checkpointing: tuple[str, ...]) -> Iterator[str]:
         for how in [part] if part.startswith("modules:") else part.split(","):
             if not _CHECKPOINTING.fullmatch(how.strip()):
                 raise click.BadParameter(
-                    f"expected as-written, none, all, every-N, selective or modules:NAME,NAME, got {how!r}",
+                    f"expected as-written, none, all, first-N, every-N, selective or modules:NAME,NAME, got {how!r}",
                     param_hint="--checkpointing",
                 )
             yield how.strip()

@@ -145,10 +145,12 @@ def verdict(result: VariantResult, on: Card) -> Verdict:
     It can't where even what is allocated is more than there is; it does where what is reserved, with the error that
     estimates had and the largest context, is less. Between the two the allocator may still get by, or not.
     """
-    needed = process_bytes(result, on)
-    error = _RESERVED_ERROR if result.kind == "estimated" else 0.0
     if result.allocated_bytes + on.context.low > on.usable:
         return Verdict.DOES_NOT_FIT
-    if needed.high + error * (result.reserved_bytes or result.allocated_bytes) <= on.usable:
-        return Verdict.FITS
-    return Verdict.TOO_CLOSE
+    return Verdict.FITS if surely_needed(result, on) <= on.usable else Verdict.TOO_CLOSE
+
+
+def surely_needed(result: VariantResult, on: Card) -> int:
+    """Bytes that are enough: what is reserved, with the largest context and the error that estimates had."""
+    error = _RESERVED_ERROR if result.kind == "estimated" else 0.0
+    return int(process_bytes(result, on).high + error * (result.reserved_bytes or result.allocated_bytes))

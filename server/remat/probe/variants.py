@@ -85,6 +85,8 @@ def _chosen(model: nn.Module, how: str) -> list[str]:
         raise CannotApplyError(
             "this model has no repeated blocks to checkpoint; name them: checkpointing modules:NAME,NAME"
         )
+    if how.startswith("first-") and how[6:].isdecimal():
+        return blocks[: int(how[6:])]
     return blocks[:: _every(how)]
 
 
@@ -93,7 +95,9 @@ def _every(how: str) -> int:
         return 1
     number = how.removeprefix("every-")
     if not (how.startswith("every-") and number.isdecimal() and int(number) > 0):
-        raise CannotApplyError(f"expected checkpointing none, all, every-N, selective or modules:NAMES, got {how!r}")
+        raise CannotApplyError(
+            f"expected checkpointing none, all, first-N, every-N, selective or modules:NAMES, got {how!r}"
+        )
     return int(number)
 
 
