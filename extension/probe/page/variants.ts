@@ -3,6 +3,7 @@
 import { barX, type Markish, plot, ruleX, stackX, text } from "@observablehq/plot";
 import type { ProbeAnswer, ProbeCard } from "../../protocol";
 import { type Child, element, link } from "../../report/page/elements";
+import { CHECKPOINTING } from "../knobs";
 import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { fillOf, nameOf, swatch } from "./categories";
@@ -25,7 +26,8 @@ export function comparison(
 }
 
 function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
-  const { variants, cards } = answer;
+  const { cards } = answer;
+  const variants = inOrder(answer);
   const card = gpu === null ? undefined : cards.find(({ name }) => same(name, gpu));
   const needs = variants.map((variant) => needOf(variant).high);
   const most = Math.max(...needs, 1);
@@ -39,7 +41,7 @@ function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
       className: "chart",
       width,
       height: ROW * variants.length + 62,
-      marginLeft: 100,
+      marginLeft: 112,
       marginRight: 8,
       marginTop: 26,
       marginBottom: 34,
@@ -91,6 +93,12 @@ function label(answer: ProbeAnswer, variant: VariantResult, gpu: string | null):
   return `${inRange(needOf(variant))}${verdict ? ` ${SIGNS[verdict.kind]}` : ""}`;
 }
 
+/** Always the same order, whichever was asked for first. */
+function inOrder({ variants }: ProbeAnswer): VariantResult[] {
+  const names = [...CHECKPOINTING.values()];
+  return [...variants].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name));
+}
+
 function legend({ variants }: ProbeAnswer): HTMLElement {
   const parts = [...new Set(variants.flatMap((variant) => partsOf(variant).map(([part]) => part)))];
   return element("ul", { class: "legend" }, ...parts.map((part) => element("li", {}, swatch(part), nameOf(part))));
@@ -102,8 +110,8 @@ function table(
   gpu: string | null,
   select: (name: string) => void,
 ): HTMLElement {
-  const head = ["Checkpointing", "Needs", "Allocated", "Saved activations", "More compute"];
-  const rows = answer.variants.map((variant) => {
+  const head = ["Checkpointing", "Needs", "Allocated", "Saved", "More compute"];
+  const rows = inOrder(answer).map((variant) => {
     const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
     const verdict = verdictOn(answer, variant, gpu);
     const isShown = variant === selected;
