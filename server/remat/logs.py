@@ -9,17 +9,19 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from remat import flight_recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 STDIN = "-"
-_RANK_FOLDER = re.compile(
-    r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)/(?:stdout|stderr)\.log$|attempt_\d+/\d+/error\.json$"
-)
+_RANK_FOLDER = re.compile(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)/(?:(?:stdout|stderr)\.log|error\.json)$")
 _LOCAL_RANK = re.compile(r"/(\d+)/[^/]+$")
+_AGAIN = "remat: the files below are of the next attempt: restarting worker group\n"
 _NAMES = (".log", ".txt", ".out", ".err", ".jsonl", "error.json")
 
 
@@ -31,12 +33,16 @@ class Joined:
     starts: list[tuple[str, int]] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
-        number = 1
+        number, attempt = 1, ""
         for path in self.paths:
+            before, attempt = attempt, _attempt(path)
+            if before and attempt and before != attempt:
+                yield _AGAIN
+                number += 1
             self.starts.append((path, number))
             prefix = _prefix(path)
             with opened(path) as lines:
-                for line in _callstack(lines) if path.endswith("error.json") else lines:
+                for line in lines:
                     yield prefix + line
                     number += 1
 
@@ -47,18 +53,23 @@ def opened(path: str) -> Iterator[Iterator[str]]:
     if path == STDIN:
         yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n")
         return
+    if flight_recorder.is_dump(path):
+        yield flight_recorder.lines(path)
+        return
     with Path(path).open("rb") as file:
         head = file.read(2)
         encoding = "utf-16" if head in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else "utf-8-sig"
         file.seek(0)
-        yield io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n")
+        text = io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="\n")
+        yield _callstack(text) if path.endswith("error.json") else text
 
 
 def files_of(path: str) -> list[str]:
     """The logs below a folder, those of the first attempt and of the lowest rank first."""
-    found = [p for p in Path(path).rglob("*") if p.is_file() and p.name.endswith(_NAMES)]
-    kept = [p for p in found if p.name != "error.json" or not (p.parent / "stderr.log").exists()]
-    return [str(p) for p in sorted(kept, key=lambda p: [_natural(part) for part in p.parts])]
+    found = [
+        p for p in Path(path).rglob("*") if p.is_file() and (p.name.endswith(_NAMES) or flight_recorder.is_dump(p.name))
+    ]
+    return [str(p) for p in sorted(found, key=lambda p: [_natural(part) for part in p.parts])]
 
 
 def _natural(part: str) -> tuple[int, str]:
@@ -74,11 +85,32 @@ def _prefix(path: str) -> str:
     return f"[default{match[1]}]:" if match is not None else ""
 
 
+def _attempt(path: str) -> str:
+    match = _RANK_FOLDER.search(Path(path).as_posix())
+    return match["attempt"] if match is not None else ""
+
+
 def _callstack(lines: Iterator[str]) -> Iterator[str]:
-    """The traceback inside an error file of torch.distributed.elastic."""
+    """The traceback inside an error file of torch.distributed.elastic, each line with the time that the rank wrote."""
     text = "".join(lines)
+    stamp = ""
     try:
-        stack = json.loads(text)["message"]["extraInfo"]["py_callstack"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        message = json.loads(text)["message"]
+        if isinstance(message, str):
+            stack = message
+        else:
+            stack = message["extraInfo"]["py_callstack"] or message["message"]
+            stamp = _stamp(message["extraInfo"].get("timestamp"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         stack = text
-    yield from str(stack).splitlines(keepends=True)
+    for line in str(stack).splitlines():
+        yield f"{stamp}{line}\n"
+
+
+def _stamp(seconds: object) -> str:
+    """Whole seconds since 1970, as torch writes them, before a line."""
+    try:
+        moment = datetime.fromtimestamp(int(str(seconds)), tz=timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ ")

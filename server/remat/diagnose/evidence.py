@@ -260,3 +260,6 @@ def _waits(notices: dict[str, tuple[Noticed, ...]], found: Sequence[Found]) -> d
 
 def _said_rank(facts: Facts) -> int | None:
     return int(facts["waiting"]) if facts.get("waiting", "").isdigit() else None
+    for notice in notices.get("recorded", ()):
+        if notice.rank is not None and int(notice.facts["enqueued"]) > int(notice.facts["completed"]):
+            waits.setdefault(notice.rank, (notice.line,))

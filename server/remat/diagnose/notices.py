@@ -157,6 +157,18 @@ NCCL = (
         "stuck", "watchdog got stuck", r"(?:Rank (?P<rank>\d+)\].*?)?watchdog got stuck for (?P<seconds>\d+) seconds"
     ),
     _mark("no_recorder", "FlightRecorder is disabled"),
+    _mark(
+        "recorded",
+        "flight recorder of rank",
+        r"flight recorder of rank (?P<rank>\d+): group (?P<group>\S+)(?: of ranks (?P<ranks>\S+))?: last enqueued "
+        r"collective: (?P<enqueued>-?\d+), last completed collective: (?P<completed>-?\d+)",
+    ),
+    _mark(
+        "recorded_call",
+        "flight recorder of rank",
+        r"flight recorder of rank (?P<rank>\d+): group (?P<group>\S+): collective (?P<seq>\d+) (?P<op>\S+) of "
+        r"(?P<sizes>.{1,260}?), (?P<state>\w+)(?P<place>, called at .{1,400})?$",
+    ),
     _mark("nccl_warn", "NCCL WARN", r"NCCL WARN (?P<text>.{1,300})"),
     _mark("bootstrap", "Bootstrap : Using", r"Bootstrap : Using (?P<interface>[\w.-]+):(?P<address>[\w.:]+)"),
     _mark("passed_barrier", "successfully reached monitoredBarrier", r"Rank (?P<rank>\d+) successfully reached"),

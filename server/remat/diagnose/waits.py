@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.collectives import absent_from_nccl, late, other_collective, undetermined, uneven
+from remat.diagnose.recorded import by_recorder
 from remat.diagnose.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def by_waiting(case: Case) -> Verdict | None:
         _stuck,
         _barrier,
         _busy,
+        by_recorder,
         uneven,
         other_collective,
         late,
