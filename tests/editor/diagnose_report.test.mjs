@@ -10,6 +10,7 @@ journey(
   async (editor, disk, profile) => {
     disk.write("../elsewhere/error.json", ERROR_FILE);
     disk.write("run.log", fourRanks(disk.at("../elsewhere/error.json").replace("project/../", "")));
+    await editor.extensionRuns();
     await editor.menu(await editor.inExplorer("run.log"), "Diagnose Log File");
     const report = await editor.report();
     match(await report.locator("h1").innerText(), /^Rank 1: A DataLoader worker died of a bus error/);
@@ -48,6 +49,7 @@ journey(
   "nothing that a log says can act: markup, links, escapes and letters that turn text around are text",
   { files: { "hostile.log": HOSTILE, "train.py": "x = 1\n" }, settings: IN_TERMINAL },
   async (editor, disk) => {
+    await editor.extensionRuns();
     await editor.command("Remat: Diagnose Log File…");
     await editor.chooseFile(disk.at("hostile.log"));
     const report = await editor.report();
@@ -73,6 +75,7 @@ journey(
   "in Restricted Mode a log is diagnosed, and the command that checks it waits for trust",
   { files: { ...FAILING, "run.log": fourRanks() }, settings: IN_TERMINAL, trust: false },
   async (editor) => {
+    await editor.extensionRuns();
     await editor.menu(await editor.inExplorer("run.log"), "Diagnose Log File");
     const report = await editor.report();
     const run = report.getByRole("button", { name: "Run in terminal" });
@@ -97,6 +100,7 @@ journey(
     path: (disk) => disk.at("bin"),
   },
   async (editor, _disk, profile) => {
+    await editor.extensionRuns();
     await editor.menu(await editor.inExplorer("run.log"), "Diagnose Log File");
     const report = await editor.report("No diagnosis");
     match(await report.innerText(), /needs a CPython between 3\.10 and 3\.14/);

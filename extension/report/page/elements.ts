@@ -35,7 +35,7 @@ export function link(label: string, act: () => void, attributes: Attributes = {}
   return made;
 }
 
-/** Words between backticks are code; nothing else in a sentence means anything. */
+/** Of a sentence of ours, not of a log: words between backticks are code. */
 export function sentence(text: string): Child[] {
   const parts = text.split("`");
   if (parts.length % 2 === 0) return [text]; // one without its partner

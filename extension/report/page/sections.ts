@@ -41,7 +41,7 @@ function heading({ headline, name, docs, failed }: Diagnosis, send: Send): Child
     "header",
     { class: failed ? "failed" : "" },
     element("p", { class: "source" }, "Diagnosis of ", element("code", {}, name)),
-    element("h1", {}, ...sentence(headline)),
+    element("h1", {}, headline),
     element(
       "p",
       { class: "buttons" },
@@ -58,12 +58,13 @@ function heading({ headline, name, docs, failed }: Diagnosis, send: Send): Child
 
 function began({ cause, rank, place, headline }: Diagnosis, send: Send): Child {
   if (!cause) return null;
-  const rest = cause.summary.replace(headline.replace(/^Rank \d+: /, ""), "").replace(/^[.:;\s]+/, "");
+  const said = [headline, headline.replace(/^Rank \d+: /, "")].find((words) => cause.summary.startsWith(words)) ?? "";
+  const rest = cause.summary.slice(said.length).replace(/^[.:;\s]+/, ""); // the headline has said the beginning
   const at = place && `${shortened(place.path)}:${place.line}`;
   return section(
     "began",
     "What began it",
-    rest && element("p", {}, ...sentence(rest)),
+    rest && element("p", {}, rest),
     element(
       "dl",
       {},
@@ -115,7 +116,7 @@ const MOST_LINES = 6;
 function fix({ fix: words, repairs }: Diagnosis, send: Send): Child {
   if (!words && repairs.length === 0) return null;
   const cards = repairs.map((repair, index) => repairCard(repair, index, send));
-  return section("fix", "Fix", words && element("p", {}, ...sentence(words)), ...cards);
+  return section("fix", "Fix", words && element("p", {}, words), ...cards);
 }
 
 function repairCard({ uri, line, rule, message, title, safe }: Repair, index: number, send: Send): HTMLElement {
@@ -186,7 +187,7 @@ function missing(facts: readonly MissingFact[], send: Send): Child {
 
 function followed({ followed: ranks }: Diagnosis): Child {
   if (ranks.length === 0) return null;
-  const items = ranks.map(({ summary, lines }) => element("li", {}, ...sentence(summary), ...inBrackets(lines)));
+  const items = ranks.map(({ summary, lines }) => element("li", {}, summary, ...inBrackets(lines)));
   const list = element("ul", {}, ...items);
   const title = "What followed";
   if (ranks.length <= MOST_RANKS) return section("followed", title, list);
@@ -197,7 +198,7 @@ const MOST_RANKS = 8;
 
 function statements(id: string, title: string, all: readonly Statement[]): Child {
   if (all.length === 0) return null;
-  const items = all.map(({ summary, lines }) => element("li", {}, ...sentence(summary), ...inBrackets(lines)));
+  const items = all.map(({ summary, lines }) => element("li", {}, summary, ...inBrackets(lines)));
   return section(id, title, element("ul", {}, ...items));
 }
 

@@ -10,7 +10,7 @@ W1130 07:12:01.100000 4000 torch/distributed/run.py:852] Setting OMP_NUM_THREADS
 ${steps()}
 [rank1]: ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).
 [rank1]: Traceback (most recent call last):
-[rank1]:   File "/data/alice/job/train.py", line 22, in <module>
+[rank1]:   File "/home/alice/job/train.py", line 22, in <module>
 [rank1]:     loss.backward()
 [rank1]:   File "${LOADER}", line 1275, in _try_get_data
 [rank1]:     raise RuntimeError(f"DataLoader worker (pid(s) {pids_str}) exited unexpectedly") from e
@@ -47,7 +47,7 @@ function steps() {
 function lostItsPeer(rank) {
   return `\
 [rank${rank}]: Traceback (most recent call last):
-[rank${rank}]:   File "/data/alice/job/train.py", line 22, in <module>
+[rank${rank}]:   File "/home/alice/job/train.py", line 22, in <module>
 [rank${rank}]:     loss.backward()
 [rank${rank}]:   File "${AUTOGRAD}", line 829, in _engine_run_backward
 [rank${rank}]:     return Variable._execution_engine.run_backward(

@@ -169,9 +169,14 @@ export class Workbench {
     return hover.first();
   }
 
+  /** Until then its commands and menus are not there either. */
+  async extensionRuns() {
+    await this.until("Remat to watch terminals", async () => this.log().includes("watches the terminals"));
+  }
+
   /** Opens a terminal and waits for its prompt; once extensions run, since some of them renew terminals. */
   async openTerminal() {
-    await this.until("Remat to watch terminals", async () => this.log().includes("watches the terminals"));
+    await this.extensionRuns();
     await this.command("Terminal: Create New Terminal");
     await this.#terminal(".xterm-helper-textarea").waitFor({ state: "attached" });
     await this.until("a prompt", async () => /[$#]\s*$/.test((await this.terminalText()).trimEnd()));
