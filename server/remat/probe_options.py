@@ -35,6 +35,7 @@ class Given(TypedDict):
     mode: str
     gpu: str | None
     budget: str | None
+    advise: bool
     python: str | None
     time_limit: float
     memory_limit: str | None
@@ -87,6 +88,12 @@ _OPTIONS = (
     click.option(
         "--budget", metavar="SIZE|CARD", help="Say whether it fits into so much, such as 24GiB, or into that card."
     ),
+    click.option(
+        "--advise",
+        is_flag=True,
+        help="Say what lowers the peak of the first variant and, with --budget, what makes it fit: every change is "
+        "simulated.",
+    ),
     click.option("--python", metavar="PATH", help="The Python that trains the model, or its environment's folder."),
     click.option(
         "--time-limit", type=click.FloatRange(min=1), default=300.0, show_default=True, metavar="S", help="In seconds."
@@ -134,7 +141,7 @@ def asked(given: Given) -> Asked:
         mode="measure" if mode == "measure" else "auto" if mode == "auto" else "estimate",
         limits=Limits(given["time_limit"], memory),
     )
-    return Wanted(request, given["output_format"], given["python"], optional, on, card)
+    return Wanted(request, given["output_format"], given["python"], optional, on, card, given["advise"])
 
 
 def _card(name: str | None) -> Card | None:

@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remat.advising import advice
 from remat.interpreter import find_interpreter
 from remat.output import emit, warn
 from remat.probe import run
 from remat.probe.gpus import Verdict, verdict
 from remat.probe.messages import Environment, Failure, Log, Progress, VariantResult
+from remat.render import advice as render_advice
 from remat.render import probe as render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from remat.advising import Advice
     from remat.probe.gpus import Card
     from remat.probe.messages import Request
     from remat.render.probe import Probed
@@ -42,6 +45,7 @@ class Asked:
     optional: frozenset[str] = frozenset()
     on: Card | None = None
     card: Card | None = None
+    advise: bool = False
 
 
 def probe(asked: Asked) -> int:
@@ -53,10 +57,12 @@ def probe(asked: Asked) -> int:
         warn(str(error))
         return ERROR
     probed = _probed(asked, python)
+    advised = _advised(asked, python) if asked.advise and probed.variants else None
     if asked.output_format == "json":
-        sys.stdout.write(render.as_json(probed))
+        sys.stdout.write(render.as_json(probed, render_advice.as_json(advised, asked.on) if advised else None))
     else:
         emit(render.as_text(probed), sys.stdout if probed.variants else sys.stderr)
+        emit(render_advice.as_text(advised, asked.on) if advised else ())
     sys.stdout.flush()
     return _status(probed)
 
@@ -94,6 +100,11 @@ def _probed(asked: Asked, python: str) -> Probed:
     request = asked.request
     found = render.Probed(request.target, request.device, environment, seconds, tuple(results), tuple(failures))
     return replace(found, on=asked.on, card=asked.card)
+
+
+def _advised(asked: Asked, python: str) -> Advice:
+    with _telling() as tell:
+        return advice(asked.request, python, asked.on, tell)
 
 
 def _status(probed: Probed) -> int:

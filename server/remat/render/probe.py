@@ -46,7 +46,7 @@ class Probed:
     card: Card | None = None
 
 
-def as_json(probed: Probed) -> str:
+def as_json(probed: Probed, advice: dict[str, object] | None = None) -> str:
     answer: dict[str, object] = {
         "target": probed.target,
         "environment": asdict(probed.environment) if probed.environment else None,
@@ -56,6 +56,8 @@ def as_json(probed: Probed) -> str:
     }
     if probed.on is not None:
         answer["budget"] = {"name": probed.on.name, "usable_bytes": probed.on.usable}
+    if advice is not None:
+        answer["advice"] = advice
     return json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
 
 
