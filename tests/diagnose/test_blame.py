@@ -262,3 +262,48 @@ def test_of_attempts_that_failed_alike_the_first_is_told_though_output_of_others
     assert report.cause is not None
     assert (report.cause.id, report.initiating_rank) == ("code.user_exception", 1)
     assert report.location is not None
+
+
+def listed(*entries: tuple[int, int], root: int) -> list[str]:
+    return ended(*entries, root=root).split("\n")
+
+
+def test_an_exit_whose_traceback_may_stand_above_the_text_is_not_said_to_have_printed_nothing() -> None:
+    whole = ["[rank0]: warming up", raised(0, CLOSED), closing(10), ended((0, -15), (1, 1), root=1)]
+    check(whole, "proc.exit_no_trace", 1, [0])
+    lines = "\n".join(whole).split("\n")
+    report = diagnose("\n".join(lines[3:]))
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("ambiguous.no_traceback", None)
+    assert report.missing
+
+
+def test_a_rank_in_the_middle_of_its_own_traceback_at_the_end_of_the_text_keeps_the_other_from_being_named() -> None:
+    whole = "\n".join([raised(0, "ValueError: bad 0"), raised(1, "ValueError: bad 1")])
+    report = diagnose("\n".join(whole.split("\n")[:-1]))
+    assert report.cause is not None
+    assert report.initiating_rank is None
+    assert ["rank 1 raised" in one.fact for one in report.missing] == [True]
+
+
+def test_a_rank_is_not_missed_in_a_launchers_list_that_is_cut_off() -> None:
+    block = listed((0, -15), (1, -11), (2, 1), root=1)
+    cut = block[: next(at for at, line in enumerate(block) if line.startswith("Root Cause"))]
+    report = diagnose("\n".join([raised(0, CLOSED), raised(2, CLOSED), *cut]))
+    assert report.initiating_rank is None
+
+
+def test_the_last_lines_of_a_launchers_report_say_that_something_failed() -> None:
+    report = diagnose("\n".join(listed((1, 1), root=1)[-3:]))
+    assert report.failed
+    assert report.missing
+
+
+def test_the_last_lines_of_a_launcher_that_raised_say_that_something_failed() -> None:
+    raising = (
+        "    raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)\n"
+        "subprocess.CalledProcessError: Command '['python', 'fit.py']' returned non-zero exit status 2."
+    )
+    report = diagnose(raising)
+    assert report.failed
+    assert report.missing

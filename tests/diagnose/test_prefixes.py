@@ -93,3 +93,22 @@ def test_a_rank_inside_a_logger_s_prefix_is_read() -> None:
 def test_lines_of_a_launcher_that_gives_up_do_not_say_that_a_run_went_on() -> None:
     stopping = "[2025-01-01 10:00:00,000] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4401"
     assert diagnose(f"{ONE}\n{stopping}\n").failed
+
+
+def test_a_label_before_a_launchers_own_is_no_rank() -> None:
+    crash = (
+        "[rank1]: loading\nFatal Python error: Segmentation fault\n\nCurrent thread 0x7f (most recent call first):\n"
+    )
+    log = crash + '  File "/home/dev/fit.py", line 14 in native\n  File "/home/dev/fit.py", line 20 in <module>\n'
+    report = diagnose("".join(f"0: {line}\n" for line in log.splitlines()))
+    assert report.cause is not None
+    assert report.cause.id == "proc.segfault"
+    assert report.initiating_rank is None
+
+
+@pytest.mark.parametrize("label", ["node07: ", " 0: "])
+def test_a_label_before_each_of_a_few_lines_is_one(label: str) -> None:
+    log = "usage: fit.py [-h] [--lr LR]\nfit.py: error: unrecognized arguments: --rate 1"
+    report = diagnose("".join(f"{label}{line}\n" for line in log.splitlines()))
+    assert report.cause is not None
+    assert report.cause.id == "config.cli_argument"

@@ -148,6 +148,14 @@ def _missing(made: Verdict) -> tuple[Missing, ...]:
                 "TORCH_DISTRIBUTED_DEBUG=DETAIL on the same command; py-spy dump --pid PID on both ranks",
             )
         )
+    if facts.get("unread"):
+        found.append(
+            Missing(
+                f"what rank {facts['unread']} raised: the text begins or ends inside it",
+                "it may have failed first, or in the same way",
+                "select the log from its first line to its last",
+            )
+        )
     if made.truncated and made.kind.weight == 0:
         found.append(
             Missing(

@@ -58,7 +58,8 @@ def by_exit(case: Case) -> Verdict | None:
     aborted = _aborted(case)
     if aborted is not None:
         return aborted
-    positive = [e for e in case.exits.values() if e.code > 0 and e.rank not in case.waits]
+    unread = {1} if case.cut else set()  # what a traceback above the text ends with
+    positive = [e for e in case.exits.values() if e.code > 0 and e.code not in unread and e.rank not in case.waits]
     if len(positive) == 1 and (case.complete or case.waits) and (case.waits or len(case.world) > 1):
         (ended,) = positive
         facts = {"who": f"rank {ended.rank}", "code": str(ended.code)}
@@ -153,14 +154,21 @@ def _unsettled(made: Verdict) -> Verdict:
     return replace(made, facts={key: value for key, value in made.facts.items() if key != "settled"})
 
 
-_UNSAID = ("root", "ray_died", "deepspeed_exit", "exit_code")  # somebody says that a process failed, and no more
+_UNSAID = (
+    "root",
+    "entry_text",
+    "dynamo",
+    "ray_died",
+    "deepspeed_exit",
+    "exit_code",
+)  # somebody says that a process failed, and no more
 
 
 def unexplained(case: Case) -> Verdict | None:
     """Something failed, and nothing shows what."""
     lines = case.launcher or tuple(line for found in case.waits.values() for line in found)[:4]
     bad = sorted(e.rank for e in case.exits.values() if e.code not in {0, -15})
-    if not lines or not (case.exits or case.waits or any(name in case.notices for name in _UNSAID)):
+    if not lines or not (case.exits or case.waits or case.gave_up or any(name in case.notices for name in _UNSAID)):
         return None
     if len(bad) > 1:
         codes = {case.exits[rank].code for rank in bad}

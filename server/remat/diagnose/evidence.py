@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from remat.diagnose.signature import Facts, Noticed
     from remat.diagnose.tracebacks import Failure
 
-_REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", "exit_code")
+_REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", "exit_code", "entry_text", "dynamo")
+# The first line of a text without its head: the inside of a traceback, its last line, the end of a launcher's report.
+_CONTINUES = re.compile(
+    r"[ \t~^]|[A-Za-z_][\w.]*(?:Error|Exception)\b|[=-]{8}|.{1,200} FAILED$|Failures:|Root Cause|\[\d+\]:$"
+    r"|failed \(exitcode|Sending process \d+ closing signal"
+)
 _FAILED = {"failed", "entry_code", "deepspeed_exit", "task_ended"}  # what launchers say of a run that failed
 SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
 
@@ -48,6 +54,9 @@ class Case:
     later: tuple[Found, ...] = ()  # failures of later attempts
     last: int = 1
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)  # rank -> lines that show it waiting
+    cut: bool = False  # the text begins in the middle of something
+    unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
+    gave_up: bool = False  # a launcher raised: what it had started failed
 
     def first(self, name: str) -> Noticed | None:
         found = self.notices.get(name)
@@ -81,11 +90,14 @@ def gather(run: Run) -> Case:
         world=world,
         seen=dict(run.ranks),
         terminated=terminated,
-        complete="others" in notices,
-        launcher=tuple(n.line for name in _REPORTED for n in notices.get(name, ()))[:4],
+        complete=_complete(notices),
+        launcher=(*(n.line for name in _REPORTED for n in notices.get(name, ())), *_given_up(run))[:4],
         later=later,
         last=max(run.last, 1),
         waits=waits,
+        cut=_CONTINUES.match(run.beginning) is not None,
+        unfinished=run.unfinished,
+        gave_up=bool(_given_up(run)),
     )
 
 
@@ -114,9 +126,21 @@ def _told_by_others(printed: list[Failure]) -> dict[int, tuple[int, ...]]:
     return {one.rank: (one.chain[0].at,) for one in told if one.rank is not None} if origin is not None else {}
 
 
+def _complete(notices: dict[str, tuple[Noticed, ...]]) -> bool:
+    """Whether a launcher's list is there from its head to its last entry, which stands under Root Cause."""
+    root = notices.get("root", ())
+    return "others" in notices and any(n.line > root[-1].line for n in notices.get("entry_rank", ()) if root)
+
+
+def _given_up(run: Run) -> list[int]:
+    """The lines of a launcher's own exception: it says that what it had started failed."""
+    raised = (failure.chain[-1] for failure in run.failures)
+    return [one.at for one in raised if one.type.rpartition(".")[2] in {"CalledProcessError", "ChildFailedError"}]
+
+
 def _between(notices: dict[str, tuple[Noticed, ...]]) -> frozenset[int]:
     """The ranks below the highest in the list of a launcher on one host: it numbers the processes it starts from 0."""
-    listed = notices.get("entry_rank", ())
+    listed = notices.get("entry_rank", ()) if _complete(notices) else ()
     first = {int(entry.facts["rank"]) - int(entry.facts["local"]) for entry in listed}
     hosts = {entry.facts["host"] for entry in notices.get("entry_host", ())}
     if len(first) != 1 or len(hosts) > 1:
@@ -251,6 +275,9 @@ def _waits(notices: dict[str, tuple[Noticed, ...]], found: Sequence[Found]) -> d
         for notice in notices.get(name, ()):
             if notice.rank is not None and len(waits.get(notice.rank, ())) < 3:
                 waits[notice.rank] = (*waits.get(notice.rank, ()), notice.line)
+    for notice in notices.get("recorded", ()):
+        if notice.rank is not None and int(notice.facts["enqueued"]) > int(notice.facts["completed"]):
+            waits.setdefault(notice.rank, (notice.line,))
     for one in found:
         rank = one.rank if one.rank is not None else _said_rank(one.facts)
         if one.waiting and rank is not None:
@@ -260,6 +287,3 @@ def _waits(notices: dict[str, tuple[Noticed, ...]], found: Sequence[Found]) -> d
 
 def _said_rank(facts: Facts) -> int | None:
     return int(facts["waiting"]) if facts.get("waiting", "").isdigit() else None
-    for notice in notices.get("recorded", ()):
-        if notice.rank is not None and int(notice.facts["enqueued"]) > int(notice.facts["completed"]):
-            waits.setdefault(notice.rank, (notice.line,))

@@ -176,6 +176,7 @@ NCCL = (
     _mark("mesh", "connectFullMesh failed"),
 )
 TRAINING = (
+    _mark("dynamo", "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace"),
     _mark("no_grad_inputs", "None of the inputs have requires_grad=True"),
     _mark("use_reentrant", "the use_reentrant parameter should be passed explicitly"),
     _mark("numpy_one", "compiled using NumPy 1.x cannot be run in"),

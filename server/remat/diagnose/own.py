@@ -93,9 +93,18 @@ def by_own_error(case: Case) -> Verdict | None:
     if len(ranked) == 1:
         ((rank, one),) = ranked.items()
         others = (set(case.world) | set(case.waits)) - {rank}
-        named = rank if others else None
-        return _made(one, "exactly one rank has an error of its own", named, case)
+        unread = _unread(case) - {rank}
+        named = rank if others and not unread else None
+        made = _made(one, "exactly one rank has an error of its own", named, case)
+        shown = ", ".join(map(str, sorted(unread)))
+        return replace(made, facts={**made.facts, "unread": shown}, involved=frozenset(unread)) if unread else made
     return _of_several(case, ranked)
+
+
+def _unread(case: Case) -> set[int]:
+    """The ranks whose own error the text may lack: it ends inside it, or began after it."""
+    ended = {e.rank for e in case.exits.values() if e.code > 0} if case.cut else set()
+    return (set(case.unfinished) | ended) - set(case.waits)
 
 
 def _of_several(case: Case, ranked: dict[int, Found]) -> Verdict:

@@ -17,7 +17,8 @@ _SAID_RANK = re.compile(r"[Rr]ank ?(?P<rank>\d{1,6}): ")
 _TASK = re.compile(r"\s*(?P<rank>\d{1,6}): ?")
 _HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ?")
 _GLOG = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ (?:(?P<process>\d+) )?[\w./-]+\.py:\d+\] (?:\[[\w/]+\] )*")
-_UNMISTAKABLE = ("Traceback (most recent", '  File "', "[rank", "[default")
+_UNMISTAKABLE = ("Traceback (most recent", '  File "', "[rank", "[default", "Fatal Python error: ")
+_NUMBERED = re.compile(r"\d$")
 _HEADER = "Traceback (most recent call last"
 _NO_PREFIX = re.compile(
     r"(?:Original|Remote|Group|During) $|\s{4,}|[\u2500-\u257f]|^[\s|+-]*$"
@@ -44,6 +45,7 @@ class Prefixes:
     """Strips prefixes; those that look like ordinary text (`3: `, `node1: `) only once the log has proved them."""
 
     labelled: bool = False
+    nested: bool = False
     hosts: set[str] = field(default_factory=set)
     shapes: dict[str, re.Pattern[str]] = field(default_factory=dict)  # of loggers, proved by a traceback behind each
     supposed: dict[str, re.Pattern[str]] = field(default_factory=dict)
@@ -56,7 +58,14 @@ class Prefixes:
     def learn(self, lines: list[str]) -> None:
         """Look at the first lines: is each one labelled with a task, as `srun --label` does?"""
         filled = [line for line in lines if line.strip()]
-        self.labelled = len(filled) >= 4 and 2 * sum(bool(_TASK.match(line)) for line in filled) > len(filled)
+        labels = [match for line in filled if (match := _TASK.match(line))]
+        alike = len(filled) >= 2 and len(labels) == len(filled) and len({match["rank"] for match in labels}) == 1
+        self.labelled = alike or (len(filled) >= 4 and 2 * len(labels) > len(filled))
+        # A label before a launcher's own is that of the task which the launcher runs in.
+        self.nested = any(_RANK.match(match.string, match.end()) for match in labels)
+        hosts = {match["host"] if (match := _HOST.match(line)) else "" for line in filled}
+        if len(filled) >= 2 and len(hosts) == 1 and _NUMBERED.search(host := hosts.pop()):
+            self.hosts.add(host)
 
     def split(self, text: str) -> Said:
         rank: int | None = None
@@ -66,7 +75,9 @@ class Prefixes:
             if match is None:
                 break
             groups = match.groupdict()
-            if "rank" in groups and (rank is None or not groups.get("local")):
+            if self.nested and match.re is _TASK:
+                host = f"task {groups['rank']}"
+            elif "rank" in groups and (rank is None or not groups.get("local")):
                 rank = int(groups["rank"])
             host = groups.get("host") or host
             time = groups.get("time") or time

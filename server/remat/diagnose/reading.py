@@ -71,6 +71,8 @@ class Run:
     ranks: dict[int, int] = field(default_factory=dict)
     recovered: list[Failure] = field(default_factory=list)
     recovered_count: int = 0
+    beginning: str = ""  # the first line that says something, of a text that no command line begins
+    unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
     went_on: int = 0  # the last line that shows the run going on after what it recovered from
     entry_failures: list[Failure] = field(default_factory=list)
     first: int = 1
@@ -166,6 +168,7 @@ class Recorder:
         if prompt is not None:
             self._new_run(number, said.text)
         run = self.runs[-1]
+        run.beginning = run.beginning or run.command or said.text.rstrip()
         if said.rank is not None:
             run.ranks[said.rank] = number
         key = said.host, said.rank, said.logged
@@ -250,6 +253,8 @@ class Recorder:
 
     def close(self) -> None:
         run = self.runs[-1]
+        open_ranks = (r.rank for r in run.readers.values() if r.style and r.style != "message")
+        run.unfinished = frozenset(rank for rank in open_ranks if rank is not None)
         for reader in run.readers.values():
             reader.close()
         if self.entry is not None:

@@ -93,6 +93,8 @@ def _store(case: Case, lines: tuple[int, ...]) -> Verdict:
 def _single_silent(case: Case) -> int | None:
     """The one rank of the known world that does not wait, where at least one other rank does."""
     silent = sorted(set(case.world) - set(case.waits))
+    if case.unfinished - set(case.waits):
+        return None  # its text goes on where this one ends
     if len(silent) == 1 and case.waits and sorted(case.world) == list(range(len(case.world))):
         return silent[0]
     return None
