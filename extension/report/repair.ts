@@ -24,7 +24,7 @@ export async function saveRepaired(repair: Repair, say: About): Promise<void> {
   say(saved ? "Applied and saved." : "The file could not be saved.", saved ? "none" : "save");
 }
 
-/** The server's fix of that rule at that place; a file that was edited meanwhile may have it on another line. */
+/** The server's fix at that place, by its title: VS Code does not say for which finding an action is. */
 async function quickFix(repair: Repair, document: vscode.TextDocument): Promise<vscode.CodeAction | undefined> {
   const at = new vscode.Position(repair.line, repair.character);
   const actions = await vscode.commands.executeCommand<(vscode.CodeAction | vscode.Command)[]>(
@@ -33,12 +33,5 @@ async function quickFix(repair: Repair, document: vscode.TextDocument): Promise<
     new vscode.Range(at, at),
     vscode.CodeActionKind.QuickFix.value,
   );
-  return actions.find((one): one is vscode.CodeAction => {
-    if (!("edit" in one) || one.title !== repair.title) return false;
-    return (one.diagnostics ?? []).some(({ code }) => nameOf(code) === repair.rule);
-  });
-}
-
-function nameOf(code: vscode.Diagnostic["code"]): string {
-  return String(typeof code === "object" ? code.value : code);
+  return actions.find((one): one is vscode.CodeAction => "edit" in one && one.title === repair.title);
 }
