@@ -12,6 +12,7 @@ from remat.lint.check import Analysis, analyse
 from remat.lint.code.parsed import LARGEST
 from remat.lint.rule import Context
 from remat.pyproject import reason
+from remat.render.report import Lines
 from remat.repair import Repaired, repair
 from remat.source_text import decode, encode, replace_file
 from remat.surroundings import Surroundings
@@ -100,7 +101,7 @@ def _unread(analysis: Analysis | None) -> Iterator[str]:
 
 
 def _line(text: str, offset: int) -> int:
-    return text.count("\n", 0, offset) + 1
+    return Lines.of(text).position(offset)[0]
 
 
 def _error_line(text: str) -> int | None:

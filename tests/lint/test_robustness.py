@@ -274,3 +274,13 @@ def test_odd_literals_end_no_check(odd: str) -> None:
         + "".join(f"        {line}\n" for line in odd.split("\n"))
     )
     assert found[0].rule == "checkpoint-without-use-reentrant"
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_a_file_whose_lines_end_in_carriage_returns_is_read_and_repaired_alike(code: str) -> None:
+    found, returned = check(code), check(code.replace("\n", "\r"))
+    assert [(f.rule, f.span, f.message) for f in returned] == [(f.rule, f.span, f.message) for f in found]
+    for finding, other in zip(found, returned, strict=True):
+        assert (other.fix is None) == (finding.fix is None)
+        if finding.fix and other.fix:
+            assert other.fix.apply(code.replace("\n", "\r")) == finding.fix.apply(code).replace("\n", "\r")

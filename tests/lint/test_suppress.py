@@ -117,6 +117,25 @@ def test_a_rule_that_is_switched_off_leaves_its_suppressions_alone() -> None:
     assert rules(f"y = checkpoint(f, x)  # remat: ignore[{RULE}]\n", off) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = checkpoint(\n    f,\n    x,\n)  # remat: ignore[{rule}]\n",
+        "y = checkpoint(\n    f, g(x, ')'),  # )\n    x)  # remat: ignore[{rule}]\n",
+        "y = g(1, checkpoint(f,\n    x),  # remat: ignore[{rule}]\n    2)\n",
+    ],
+)
+def test_a_comment_behind_a_call_over_several_lines_speaks_of_the_call(text: str) -> None:
+    assert rules(text.format(rule=RULE)) == []
+
+
+def test_a_comment_behind_another_call_of_the_statement_does_not() -> None:
+    text = f"y = g(\n    checkpoint(f, x),\n    2,\n)  # remat: ignore[{RULE}]\n"
+    assert rules(text) == [RULE, "unused-suppression"]
+    text = f"y = checkpoint(\n    f,\n    checkpoint(g, x),  # remat: ignore[{RULE}]\n)\n"
+    assert rules(text) == [RULE]
+
+
 def test_the_report_of_unused_comments_can_be_silenced_itself() -> None:
     quiet = Context(settings=Settings(ignore=frozenset({"unused-suppression"})))
     assert rules(f"y = 1  # remat: ignore[{RULE}]\n", quiet) == []
@@ -150,6 +169,15 @@ def silenced(text: str) -> str:
 )  # fmt: skip
 def test_suppress_here_silences_the_finding_and_keeps_the_program(before: str, after: str) -> None:
     assert silenced(before) == after
+
+
+def test_suppress_here_works_in_a_file_of_carriage_returns() -> None:
+    text = "from torch.utils.checkpoint import checkpoint\ry = checkpoint(f, x)\rz = 1\r"
+    (finding,) = check(text)
+    edit = suppress_edit(text, finding)
+    assert edit is not None
+    assert apply_edits(text, (edit,)) == text.replace("x)\r", f"x)  # remat: ignore[{RULE}]\r")
+    assert check(apply_edits(text, (edit,))) == []
 
 
 def test_suppress_here_stands_above_a_line_that_ends_in_a_string_or_a_continuation() -> None:

@@ -14,6 +14,7 @@ from remat.lint.code.parsed import LARGEST, Interest
 from remat.lint.code.parts import SupersededError
 from remat.lint.code.source import Source
 from remat.lint.code.split import common
+from remat.lint.edits import line_feeds
 from remat.lint.rule import Context, Rule
 from remat.lint.rules import RULES
 
@@ -72,7 +73,7 @@ def analyse(
     Where a piece does not parse, the findings it last had stay, moved with the edit and without their fixes.
     """
     context = context or Context()
-    body = text.removeprefix(_BOM)
+    body = line_feeds(text.removeprefix(_BOM))
     if not worth_reading(text):
         return Analysis(text, (), context)
     try:
@@ -85,6 +86,8 @@ def analyse(
     found = suppress.apply(found, body, source.pieces, KNOWN, judged if source.complete and not stale else frozenset())
     bom = len(text) - len(body)
     found = [_shifted(f, bom) for f in found if context.settings.enabled(f.rule)]
+    if "\r" in text and "\n" not in text:
+        found = [_with_returns(f) for f in found]
     if stale and before:
         places = [(p.start + bom, p.end + bom) for p in stale]
         kept = moved(before.findings, before.text, text)
@@ -138,6 +141,15 @@ def _shifted(finding: Finding, by: int) -> Finding:
         finding.fix.title, tuple(Edit(_by(e.span, by), e.text) for e in finding.fix.edits), finding.fix.safe
     )
     return replace(finding, span=_by(finding.span, by), fix=fix)
+
+
+def _with_returns(finding: Finding) -> Finding:
+    """With edits for a text whose lines end in carriage returns."""
+    fix = finding.fix
+    if fix is None:
+        return finding
+    edits = tuple(Edit(edit.span, edit.text.replace("\n", "\r")) for edit in fix.edits)
+    return replace(finding, fix=replace(fix, edits=edits))
 
 
 def _by(span: Span, by: int) -> Span:

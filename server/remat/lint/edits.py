@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from remat.lint.code.source import Call, Place, Source
 
 _TAIL = re.compile(r"(?P<before>(?:[^#,]|#[^\r\n]*)*)(?P<comma>,?)(?P<rest>.*)\Z", re.DOTALL)
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -82,6 +83,11 @@ def indent_at(text: str, at: int) -> str:
     """The white space that the line holding offset `at` begins with."""
     match = _INDENT.match(text, text.rfind("\n", 0, at) + 1)
     return match[0] if match else ""
+
+
+def line_feeds(text: str) -> str:
+    """`text` with a line feed for each carriage return that ends a line by itself, as Python reads it."""
+    return _LONE_RETURN.sub("\n", text) if "\r" in text else text
 
 
 def newline_of(text: str, at: int) -> str:

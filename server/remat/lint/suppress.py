@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
 from remat.lint.code.split import split
-from remat.lint.code.strings import comments, in_string
-from remat.lint.edits import indent_at, newline_of
+from remat.lint.code.strings import STRING, comments, in_string
+from remat.lint.edits import indent_at, line_feeds, newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 UNUSED = "unused-suppression"
 MARK = "remat: ignore"
+_BRACKET = re.compile(rf"(?P<open>[(\[{{])|(?P<close>[)\]}}])|#[^\n]*|{STRING}", re.DOTALL)
 _COMMENT = re.compile(r"#\s*remat:\s*ignore\b(?:\[(?P<names>[^\]#]*)\])?")
 
 
@@ -98,12 +99,29 @@ def apply(
     kept: list[Finding] = []
     used: set[tuple[Span, str]] = set()
     for finding in findings:
-        here = {lines.of(finding.span.start), lines.of(max(finding.span.start, finding.span.end - 1))}
+        span = finding.span
+        ends = (span.start, max(span.start, span.end - 1), _end_of_call(text, span))
+        here = {lines.of(at) for at in ends}
         hits = [m for line in here for m in by_line.get(line, ()) if finding.rule in m.names]
         used.update((m.span, finding.rule) for m in hits)
         if not hits:
             kept.append(finding)
     return kept + [f for mark in marks for f in _unused(mark, text, used, known, judged)]
+
+
+def _end_of_call(text: str, span: Span) -> int:
+    """The bracket that closes what opens right behind a finding: a comment may follow the whole call. Else its end."""
+    depth = 0
+    for match in _BRACKET.finditer(text, span.start):
+        behind = match.start() >= span.end
+        if behind and not depth and (not match["open"] or text[span.end : match.start()].strip()):
+            break
+        depth += 1 if match["open"] else -1 if match["close"] else 0
+        if depth < 0:
+            break
+        if behind and not depth:
+            return match.start()
+    return max(span.start, span.end - 1)
 
 
 def _unused(
@@ -143,6 +161,7 @@ def _removal(mark: Suppression, text: str) -> Edit:
 
 def suppress_edit(text: str, finding: Finding) -> Edit | None:
     """The edit that silences `finding` on its line; None where no comment can stand there."""
+    text = line_feeds(text)
     start = text.rfind("\n", 0, finding.span.start) + 1
     end = text.find("\n", finding.span.start)
     end = len(text) if end < 0 else end - (text[end - 1] == "\r")
