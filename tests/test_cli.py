@@ -249,6 +249,14 @@ def test_standard_input_may_say_where_it_stands_and_gets_that_places_settings(he
     assert result.stdout.startswith("new.py:5:12")
 
 
+def test_what_standard_input_says_itself_counts_as_in_a_file(here):
+    (here / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    text = "from peft import get_peft_model\n" + BAD
+    lay(here, bad=text)
+    found = [json.loads(run("check", name, "--output-format", "json", stdin=text).stdout) for name in ("-", "bad.py")]
+    assert [[one["fix"] for one in findings] for findings in found] == [[None], [None]]
+
+
 def test_standard_input_that_cannot_be_decoded_is_told(here):
     result = run("check", "-", stdin=b"x = '\xff'\n")
     assert result.exit_code == 2

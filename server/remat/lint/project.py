@@ -43,8 +43,8 @@ class Summary:
 
 
 def summarise(path: str, text: str) -> Summary:
-    """Read a Python file, or a JSON or YAML configuration."""
-    patterns = _READ["py" if path.endswith((".py", ".pyi")) else ""]
+    """Read a JSON or YAML configuration; anything else is Python, such as a script without a suffix."""
+    patterns = _READ["" if path.endswith((".json", ".yaml", ".yml")) else "py"]
     return Summary(path, frozenset(fact for fact, pattern in patterns.items() if pattern.search(text)))
 
 
