@@ -194,13 +194,13 @@ def test_no_files_is_no_error_but_is_told(here):
     assert result.stderr == "remat: no Python files found in .\n"
 
 
-def test_wrong_settings_are_named_and_the_rest_holds(here):
+def test_wrong_settings_are_named_the_rest_holds_and_the_status_says_so(here):
     lay(here, bad=BAD)
     (here / "pyproject.toml").write_text(
         '[tool.remat]\nignore = ["nonsense"]\nselct = []\nversions = {torch = "2.0.1"}\n'
     )
     result = run("check")
-    assert result.exit_code == 1
+    assert result.exit_code == 2  # a CI job must not pass with settings that nobody meant
     assert "torch 2.0.1 silently" in result.stdout
     assert 'remat: pyproject.toml: [tool.remat] selct: unknown key "selct"; did you mean "select"?\n' in result.stderr
     assert 'remat: pyproject.toml: [tool.remat] ignore: unknown rule "nonsense"' in result.stderr

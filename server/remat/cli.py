@@ -99,7 +99,7 @@ def _options(command: Callable[_Parameters, None]) -> Callable[_Parameters, None
 def check(**given: Unpack[Given]) -> None:
     """Look at files and folders (default: this folder) and print what is wrong.
 
-    Exit status: 0 nothing found, 1 problems found, 2 something could not be read.
+    Exit status: 0 nothing found, 1 problems found, 2 a file or a setting could not be read.
     """
     from remat import commands
 
@@ -116,7 +116,7 @@ def fix(*, unsafe_fixes: bool, diff: bool, **given: Unpack[Given]) -> None:
     """Make the safe fixes in files and folders (default: this folder), then print what is left.
 
     With - the fixed text of standard input goes to standard output.
-    Exit status: 0 nothing left, 1 problems left (or, with --diff, on disk), 2 something could not be read or written.
+    Exit status: 0 nothing left, 1 problems left (or, with --diff, on disk), 2 a file or setting not read or written.
     """
     from remat import commands
 

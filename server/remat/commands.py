@@ -162,7 +162,7 @@ def _versions(plan: Plan) -> str:
 
 
 def _status(plan: Plan, outcomes: Sequence[Outcome]) -> int:
-    if plan.unread or any(wrong.fatal for wrong in plan.misconfigured) or any(o.troubles for o in outcomes):
+    if plan.unread or plan.misconfigured or any(outcome.troubles for outcome in outcomes):
         return ERROR
     return FOUND if any(outcome.findings for outcome in outcomes) else CLEAN
 
@@ -175,9 +175,9 @@ def _shown(path: str, request: Request) -> str:
     """Name a path as its user would: below the working directory relative to it, else in full."""
     base = os.environ.get("GITHUB_WORKSPACE") if request.output_format == "github" else None
     for folder in filter(None, (base, os.getcwd())):  # noqa: PTH109
-        relative = os.path.relpath(path, folder)
-        if not relative.startswith(os.pardir):
-            return _named(relative, request)
+        # Asked first, since relpath raises on another drive of Windows.
+        if os.path.join(path, "").startswith(os.path.join(folder, "")):  # noqa: PTH118
+            return _named(os.path.relpath(path, folder), request)
     return _named(path, request)
 
 

@@ -42,11 +42,10 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Misconfigured:
-    """A pyproject.toml that was wrong somewhere. `fatal`: nothing in it could be read."""
+    """A pyproject.toml that was wrong somewhere: what it meant does not hold, so no run with it ends well."""
 
     path: str
     message: str
-    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +100,7 @@ class Configured:
         return self.environments[folder]
 
     def misconfigured(self) -> tuple[Misconfigured, ...]:
-        found = [
-            Misconfigured(p.path, p.error, fatal=True) for p in self.pyprojects.at.values() if p is not None and p.error
-        ]
+        found = [Misconfigured(p.path, p.error) for p in self.pyprojects.at.values() if p is not None and p.error]
         for path, (_, problems) in self.settings.items():
             found += [Misconfigured(path, f"[tool.remat] {problem.key}: {problem.message}") for problem in problems]
         return tuple(sorted(found, key=lambda wrong: wrong.path))

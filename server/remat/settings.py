@@ -1,4 +1,4 @@
-"""What the user set in `[tool.remat]`: read from its table, never fatal, problems named with what is allowed."""
+"""What the user set in `[tool.remat]`, read from its table: problems are named with what is allowed, the rest holds."""
 
 from __future__ import annotations
 
