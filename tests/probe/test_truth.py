@@ -46,6 +46,7 @@ def test_half_of_the_estimates_are_within_a_thousandth() -> None:
 OTHER_VARIANTS = [
     ("perceptron", Variant("bf16", dtype="bf16")),
     ("perceptron", Variant("autocast", autocast="bf16")),
+    ("conv_net", Variant("convolutions in half precision", autocast="bf16", checkpointing="all")),
     ("gpt2", Variant("every second block", checkpointing="every-2")),
     ("llama", Variant("keep the products", checkpointing="selective")),
     ("llama", Variant("bf16", dtype="bf16", checkpointing="all")),

@@ -73,9 +73,24 @@ def _is_reordered(image: torch.Tensor, weight: torch.Tensor) -> bool:
     return image.dtype == torch.float32 and not is_point and image.is_contiguous()
 
 
+def _has_columns(image: torch.Tensor, weight: torch.Tensor, *how: object) -> bool:
+    """Half precision that the CPU has no instructions for: the plain kernel writes every patch out, as a column."""
+    stride, padding, dilation, transposed = cast("tuple[list[int], list[int], list[int], bool]", how)
+    if transposed or image.dim() != 4 or max(dilation) > 1 or image.dtype not in _SUPPORTED:
+        return False
+    is_plain_product = max(*weight.shape[2:], *stride) == 1 and max(padding) == 0
+    return not is_plain_product and not _SUPPORTED[image.dtype]()
+
+
+def _columns(image: torch.Tensor, weight: torch.Tensor, result: torch.Tensor) -> int:
+    return image.size(0) * weight[0].numel() * result.size(2) * result.size(3) * image.element_size()
+
+
 def _convolution(args: Sequence[object], out: object) -> Scratch:
     image, weight = cast("torch.Tensor", args[0]), cast("torch.Tensor", args[1])
     result = cast("torch.Tensor", out)
+    if _has_columns(image, weight, *args[3:7]):
+        return _columns(image, weight, result), 0
     if args[6] or not _is_reordered(image, weight):  # transposed
         return _NONE
     first = _blocked(image) if image.size(1) >= 8 else 0
@@ -84,6 +99,8 @@ def _convolution(args: Sequence[object], out: object) -> Scratch:
 
 def _convolution_backward(args: Sequence[object], out: object) -> Scratch:
     gradient, image, weight = (cast("torch.Tensor", item) for item in args[:3])
+    if _has_columns(image, weight, *args[4:8]):
+        return 0, _columns(image, weight, gradient)
     if args[7] or not _is_reordered(image, weight):
         return _NONE
     grad_input, grad_weight, _ = cast("tuple[torch.Tensor | None, ...]", out)
@@ -116,6 +133,10 @@ def _safe_softmax(_args: Sequence[object], out: object) -> Scratch:
     return 0, cast("torch.Tensor", out).numel()
 
 
+_SUPPORTED: dict[torch.dtype, Callable[[], bool]] = {
+    torch.bfloat16: lambda: bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+    torch.float16: lambda: bool(torch.ops.mkldnn._is_mkldnn_fp16_supported()),
+}
 _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
