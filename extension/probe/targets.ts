@@ -25,12 +25,20 @@ export async function chooseModel(given: unknown, server: Server): Promise<Model
   const document = editor?.document;
   const found = document?.languageId === "python" ? await targetsIn(document, server) : [];
   const line = editor?.selection.active.line ?? 0;
-  const around = found.filter((one) => one.line <= line && line <= one.lastLine);
+  const first = firstCodeLine(document, line);
+  const around = found.filter((one) => (one.line <= line && line <= one.lastLine) || one.line === first);
   const innermost = around.sort((a, b) => a.lastLine - a.line - (b.lastLine - b.line))[0];
   if (innermost) return modelOf(innermost, document?.uri);
   const [only, ...more] = found;
   if (only && more.length === 0) return modelOf(only, document?.uri);
   return pick(found, document);
+}
+
+/** From a comment or a decorator, the line of what it stands above. */
+function firstCodeLine(document: vscode.TextDocument | undefined, line: number): number {
+  let at = line;
+  while (document && at < document.lineCount && /^[#@]/.test(document.lineAt(at).text)) at += 1;
+  return at;
 }
 
 async function targetsIn(document: vscode.TextDocument, server: Server): Promise<ProbeTarget[]> {

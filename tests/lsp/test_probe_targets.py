@@ -42,10 +42,19 @@ def found(text: str) -> list[tuple[str, str, int, int]]:
 def test_module_classes_loading_calls_and_comments_are_targets() -> None:
     assert found(TEXT) == [
         ("Block", "m.py:Block", 4, 6),
-        ("this file", "m.py", 9, 9),
         ("GPT", "m.py:GPT", 10, 13),
         ("AutoModelForCausalLM.from_pretrained", "m.py:21", 20, 20),
     ]
+
+
+def test_a_comment_that_belongs_to_no_class_makes_the_file_a_target() -> None:
+    assert found("# remat: probe(model=build())\n\ndef build():\n    pass\n") == [("this file", "m.py", 0, 0)]
+
+
+@pytest.mark.parametrize("above", ["# remat: probe(batch=4)\n", "# remat: probe(batch=4)\n# a tower\n@final\n"])
+def test_a_comment_above_a_class_or_inside_it_has_no_lens_of_its_own(above: str) -> None:
+    assert [title for title, *_ in found(f"{above}class A(nn.Module):\n    pass\n")] == ["A"]
+    assert [title for title, *_ in found(f"class A(nn.Module):\n    {above.splitlines()[0]}\n    pass\n")] == ["A"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,7 @@ async def test_lenses_stand_over_the_models_where_the_editor_can_probe(connect, 
         editor.open("model.py", TEXT)
         params = types.CodeLensParams(types.TextDocumentIdentifier(editor.uri("model.py")))
         lenses = await editor.client.text_document_code_lens_async(params)
-    assert [lens.range.start.line for lens in lenses] == [4, 9, 10, 20]
+    assert [lens.range.start.line for lens in lenses] == [4, 10, 20]
     assert {lens.command.title for lens in lenses} == {"Probe memory"}
     (first, *_) = lenses
     assert first.command.command == "remat.probe"
@@ -88,4 +97,4 @@ async def test_the_palette_is_told_the_targets(any_editor):
     any_editor.open("other.py", TEXT)
     given = {"uri": any_editor.uri("other.py")}
     targets = await any_editor.client.protocol.send_request_async("remat/probeTargets", given)
-    assert [target["title"] for target in targets] == ["Block", "this file", "GPT", "AutoModelForCausalLM.from_pretrained"]
+    assert [target["title"] for target in targets] == ["Block", "GPT", "AutoModelForCausalLM.from_pretrained"]

@@ -20,11 +20,20 @@ _BASE = re.compile(r"(?:^|\.)(?:Module|Sequential|PreTrainedModel|LightningModul
 
 def probe_targets(path: str, lines: Sequence[str]) -> list[ProbeTarget]:
     """
-    Classes of modules, calls that load a model, and the file itself where a comment says how to probe it.
+    Classes of modules, calls that load a model, and the file itself where a comment of no class says how to probe it.
 
     `path`: that of the document, for `ProbeTarget.target`. In the order of the lines.
     """
-    return sorted([*_classes(path, lines), *_calls(path, lines)], key=lambda target: target.line)
+    classes = list(_classes(path, lines))
+    others = [one for one in _calls(path, lines) if one.target != path or not _belongs(one.line, lines, classes)]
+    return sorted([*classes, *others], key=lambda target: target.line)
+
+
+def _belongs(comment: int, lines: Sequence[str], classes: Sequence[ProbeTarget]) -> bool:
+    """Whether the comment on that line is one of a class, above it or inside: the class is the target then."""
+    above = (number for number in range(comment, len(lines)) if not lines[number].startswith(("#", "@")))
+    after = next(above, len(lines))
+    return any(one.line == after or one.line < comment <= one.last_line for one in classes)
 
 
 def _classes(path: str, lines: Sequence[str]) -> Iterator[ProbeTarget]:
