@@ -25,8 +25,9 @@ export async function insertMissing(failure: Failure, model: Model, panel: vscod
   const edit = new vscode.WorkspaceEdit();
   edit.insert(document.uri, new vscode.Position(line, 0), `${indent}${comment}\n`);
   if (!(await vscode.workspace.applyEdit(edit))) return "VS Code refused the change. Try again.";
-  editor.selection = toFillIn(line, indent, comment);
-  editor.revealRange(editor.selection, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  const selection = toFillIn(line, indent, comment);
+  const viewColumn = editor.viewColumn ?? vscode.ViewColumn.Active;
+  await vscode.window.showTextDocument(document, { viewColumn, selection });
   return comment.includes("...") || comment.includes("…")
     ? "Inserted. Fill in what is left open, then probe again."
     : "Inserted. Check the values, then probe again.";

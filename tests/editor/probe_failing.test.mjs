@@ -15,12 +15,12 @@ journey(
     await page.locator(".failure .link", { hasText: "head.py:" }).click();
     await editor.cursorIsAt(4);
     await page.locator(".failure button", { hasText: "Insert this line" }).click();
-    await editor.line("# remat: probe(model=Head(").waitFor();
+    await page.locator(".answer", { hasText: "Fill in what is left open" }).waitFor();
     await editor.type("64");
     await editor.shot("inserted");
     await page.getByRole("button", { name: "Probe again" }).click();
-    await page.locator(".failure").waitFor({ state: "detached" });
     await probed(page);
+    await editor.line("probe(model=Head(width=64))").waitFor();
   },
 );
 

@@ -25,7 +25,7 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
       {},
       missing?.fact === message && element("strong", {}, "Not known: "),
       ...sentence(message),
-      element("span", { class: "note" }, ` (while it ${STAGES[stage] ?? `was at ${stage}`})`),
+      !missing && element("span", { class: "note" }, ` (while it ${STAGES[stage] ?? `was at ${stage}`})`),
     ),
     location &&
       element(

@@ -221,8 +221,9 @@ document
   .getElementById("probe")
   ?.replaceChildren(
     patterns(),
-    element("div", { class: "bar" }, what, status, cancel, again),
+    element("div", { class: "bar" }, what, cancel, again),
     knobs.form,
+    status,
     results,
     ran,
   );

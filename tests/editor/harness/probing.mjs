@@ -97,7 +97,7 @@ export function probePage(editor) {
 
 /** Waits until all ways to checkpoint are there and nothing runs any more. */
 export async function probed(page) {
-  await page.locator("#headline h1").waitFor({ timeout: 90_000 });
+  await page.locator("#tiers").waitFor({ timeout: 90_000 });
   await page.locator("#results:not([aria-busy]):not(.stale)").waitFor({ timeout: 90_000 });
 }
 
