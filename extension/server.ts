@@ -1,6 +1,6 @@
 /** Keeps one language server running: starts it, starts it anew when it dies, gives up when it dies too often. */
 
-import type * as vscode from "vscode";
+import * as vscode from "vscode";
 import { DidChangeConfigurationNotification, type LanguageClient } from "vscode-languageclient/node";
 import type { Choice } from "./choice";
 import { createClient } from "./client";
@@ -33,6 +33,9 @@ export class Server {
   private last: Promise<void> = Promise.resolve();
   private first: Promise<void> | undefined;
   private begun: () => void = () => undefined;
+  private readonly running = new vscode.EventEmitter<void>();
+  /** Each time that one has begun to answer. */
+  readonly onRunning = this.running.event;
   private readonly hearers = new Set<(progress: ProbeProgress) => void>();
   /** Why no server runs, in a sentence. */
   private why = NOT_RUNNING;
@@ -149,6 +152,7 @@ export class Server {
     try {
       await run.client.start();
       this.why = NOT_RUNNING;
+      this.running.fire();
       this.status.show({ kind: "running", detail: launch.description });
     } catch (error) {
       this.log.error(`the server did not answer: ${String(error)}`);

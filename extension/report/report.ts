@@ -23,15 +23,20 @@ export class Report implements vscode.Disposable {
   private last: ToPage | undefined;
   private shown: Shown | undefined;
   private asked: DiagnoseParams | undefined;
+  /** The log waits for a server, which the user has to bring about. */
+  private waiting = false;
   private asking: vscode.CancellationTokenSource | undefined;
-  private readonly trusting: vscode.Disposable;
+  private readonly subscriptions: vscode.Disposable[];
 
   constructor(
     private readonly root: vscode.Uri,
     private readonly server: Server,
     private readonly executions: Executions,
   ) {
-    this.trusting = vscode.workspace.onDidGrantWorkspaceTrust(() => this.showAgain());
+    this.subscriptions = [
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.showAgain()),
+      server.onRunning(() => void this.askAgain()),
+    ];
   }
 
   /** Asks the server and shows what it says, or why it says nothing. A later question takes the place of this one. */
@@ -41,20 +46,31 @@ export class Report implements vscode.Disposable {
     this.asking = asking;
     this.asked = log;
     this.shown = undefined;
+    this.waiting = false;
     await this.open();
     this.tell({ kind: "busy", name: log.name });
     try {
       const diagnosis = await ask(this.server, log, asking.token);
       if (!asking.token.isCancellationRequested) await this.show(log, diagnosis);
     } catch (error) {
-      if (!asking.token.isCancellationRequested) this.tell({ kind: "failed", name: log.name, why: inWords(error) });
+      if (asking.token.isCancellationRequested) return;
+      this.waiting = error instanceof NotRunning;
+      this.tell({ kind: "failed", name: log.name, why: inWords(error) });
     }
   }
 
   async show(log: DiagnoseParams, diagnosis: Diagnosis): Promise<void> {
+    this.asking?.cancel();
+    this.asked = log;
+    this.waiting = false;
     this.shown = { log, diagnosis };
     await this.open();
     this.showAgain();
+  }
+
+  /** Not where the server broke off its answer: it might again. */
+  private async askAgain(): Promise<void> {
+    if (this.waiting && this.panel && this.asked) await this.diagnose(this.asked);
   }
 
   private showAgain(): void {
@@ -63,7 +79,7 @@ export class Report implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.trusting.dispose();
+    vscode.Disposable.from(...this.subscriptions).dispose();
     this.panel?.dispose();
   }
 
@@ -99,7 +115,7 @@ export class Report implements vscode.Disposable {
       if (this.last) this.tell(this.last);
     } else if (message.kind === "restart") {
       await vscode.commands.executeCommand("remat.restart");
-      if (this.asked) await this.diagnose(this.asked);
+      if (this.last?.kind === "failed" && this.asked) await this.diagnose(this.asked);
     } else if (message.kind === "showLogs") {
       await vscode.commands.executeCommand("remat.showLogs");
     } else if (this.shown && this.panel) {

@@ -21,7 +21,7 @@ journey(
   async (editor) => {
     await editor.openTerminal();
     await editor.run("python3 chatty.py");
-    await editor.notificationSays("The loss has no graph");
+    await editor.notificationSays("The loss has no graph", 90_000); // drawing all of it takes VS Code most of the time
     await editor.pressInNotification("Show diagnosis");
     const report = await editor.report();
     match(await report.locator("#log").innerText(), /1\d,\d{3} lines? not shown|2\d,\d{3} lines? not shown/);

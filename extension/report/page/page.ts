@@ -35,7 +35,7 @@ function failed(name: string, why: string): Child[] {
       "why",
       "Why",
       element("p", { role: "alert" }, why),
-      element("p", {}, "The log is ", element("code", {}, name), ". It is asked about again once the server runs."),
+      element("p", {}, "The log is ", element("code", {}, name), "."),
       element(
         "p",
         { class: "buttons" },

@@ -293,8 +293,9 @@ export class Workbench {
     return this.page.locator(".notifications-toasts .notification-list-item-message").allInnerTexts();
   }
 
-  async notificationSays(text) {
-    await this.page.locator(".notifications-toasts .notification-list-item", { hasText: text }).first().waitFor();
+  async notificationSays(text, timeout = SEEN_WITHIN) {
+    const toasts = this.page.locator(".notifications-toasts .notification-list-item", { hasText: text });
+    await toasts.first().waitFor({ timeout });
   }
 
   async until(what, isSo, within = SEEN_WITHIN) {
