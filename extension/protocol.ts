@@ -154,7 +154,11 @@ export interface ProbeCard {
   readonly verdicts: readonly string[];
 }
 
-/** What became of a probe. `environment`: None where the worker did not start. */
+/**
+ * What became of a probe. `environment`: None where the worker did not start.
+ *
+ * `gpu`: what the table calls the card that was asked for; None where it has none of that name.
+ */
 export interface ProbeAnswer {
   readonly target: string;
   readonly environment: Environment | null;
@@ -162,4 +166,5 @@ export interface ProbeAnswer {
   readonly variants: readonly VariantResult[];
   readonly failures: readonly Failure[];
   readonly cards: readonly ProbeCard[];
+  readonly gpu: string | null;
 }

@@ -45,12 +45,22 @@ function stages() {
       prepare: prepareTorch,
     }),
     pytest("memory probe", ["tests/probe", "tests/lsp/with_torch", ...NOT_SLOW], { prepare: prepareTorch }),
-    nodeTests(
-      "journeys in VS Code",
-      journeys.map((name) => join(EDITOR_TESTS, name)),
-      { prepare: prepareEditor },
-    ),
+    nodeTests("journeys in VS Code", inEditor(journeys.filter((name) => !ofProbe(name))), { prepare: prepareEditor }),
+    nodeTests("journeys of the memory probe in VS Code", inEditor(journeys.filter(ofProbe)), {
+      prepare: async () => {
+        await prepareTorch();
+        await prepareEditor();
+      },
+    }),
   ];
+}
+
+function ofProbe(name) {
+  return name.startsWith("probe");
+}
+
+function inEditor(names) {
+  return names.map((name) => join(EDITOR_TESTS, name));
 }
 
 /** Where our Python code is; `examples/` has mistakes on purpose, and the code in `docs/` is generated. */

@@ -198,7 +198,11 @@ class ProbeCard:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What became of a probe. `environment`: None where the worker did not start."""
+    """
+    What became of a probe. `environment`: None where the worker did not start.
+
+    `gpu`: what the table calls the card that was asked for; None where it has none of that name.
+    """
 
     target: str
     environment: Environment | None
@@ -206,3 +210,4 @@ class ProbeAnswer:
     variants: tuple[VariantResult, ...]
     failures: tuple[Failure, ...]
     cards: tuple[ProbeCard, ...]
+    gpu: str | None

@@ -8,7 +8,7 @@ import { nameOf } from "./categories";
 import { needOf, SIGNS, smallestThatFits, verdictOn } from "./need";
 
 export function headline(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): HTMLElement {
-  const verdict = verdictOn(answer, variant, gpu);
+  const verdict = verdictOn(answer, variant);
   const need = inRange(needOf(variant));
   const title = verdict
     ? [
@@ -18,7 +18,7 @@ export function headline(answer: ProbeAnswer, variant: VariantResult, gpu: strin
     : [`Needs ${need}`];
   const room = verdict
     ? `Needs ${need} of the ${inBytes(verdict.card.usableBytes)} usable on ${verdict.card.name}.`
-    : roomElsewhere(answer, variant);
+    : `${roomElsewhere(answer, variant)}${gpu !== null && answer.gpu === null ? ` A card named ${gpu} is not known.` : ""}`;
   return element(
     "header",
     { id: "headline", class: verdict?.kind },

@@ -16,9 +16,14 @@ export interface Verdict {
   readonly kind: "fits" | "close" | "exceeds";
 }
 
+/** The card that is chosen, if it is known. */
+export function chosenCard({ cards, gpu }: ProbeAnswer): ProbeCard | undefined {
+  return cards.find(({ name }) => name === gpu);
+}
+
 /** What the server says of `variant` on the card that is chosen. */
-export function verdictOn(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): Verdict | undefined {
-  const card = gpu === null ? undefined : answer.cards.find(({ name }) => same(name, gpu));
+export function verdictOn(answer: ProbeAnswer, variant: VariantResult): Verdict | undefined {
+  const card = chosenCard(answer);
   return card && verdictFor(answer, variant, card);
 }
 
@@ -37,10 +42,6 @@ export function verdictFor(answer: ProbeAnswer, variant: VariantResult, card: Pr
 }
 
 export const SIGNS = { fits: "✓", close: "≈", exceeds: "✗" } as const;
-
-export function same(name: string, other: string): boolean {
-  return name.toLowerCase().replaceAll(/[\s-]/g, "") === other.toLowerCase().replaceAll(/[\s-]/g, "");
-}
 
 /** What is drawn of a variant's bar, from left to right: bytes by category, then what comes on top of tensors. */
 export function partsOf(variant: VariantResult): [string, number][] {

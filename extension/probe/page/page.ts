@@ -13,7 +13,7 @@ import { controls } from "./controls";
 import { effect } from "./effect";
 import { failuresOf } from "./failures";
 import { headline, tiers } from "./headline";
-import { verdictOn } from "./need";
+import { chosenCard } from "./need";
 import { timelineOf } from "./timeline";
 import { comparison } from "./variants";
 
@@ -145,7 +145,7 @@ function problem(why: string): Child[] {
 }
 
 function figures({ answer, knobs: of, code, findings }: Shown, variant: VariantResult): Child[] {
-  const usable = verdictOn(answer, variant, of.gpu)?.card.usableBytes ?? null;
+  const usable = chosenCard(answer)?.usableBytes ?? null;
   const open = (path: string, line: number) => send({ kind: "open", path, line });
   const width = Math.max(results.clientWidth, 360);
   const select = (name: string) => {
@@ -156,7 +156,7 @@ function figures({ answer, knobs: of, code, findings }: Shown, variant: VariantR
     headline(answer, variant, of.gpu),
     tiers(variant),
     section("timeline", "Along two steps", timelineOf(variant.timeline, usable, width)),
-    section("compare", "Ways to checkpoint", ...comparison(answer, variant, of.gpu, width, select)),
+    section("compare", "Ways to checkpoint", ...comparison(answer, variant, width, select)),
     section("effect", "Did checkpointing take effect?", ...effect(answer, variant, findings, open)),
     section("breakdown", "Where it goes", byCategory(variant), byLine(variant, code, open), byModule(variant)),
     section("assumptions", "Assumptions", assumptions(variant)),

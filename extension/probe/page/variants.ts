@@ -7,7 +7,7 @@ import { CHECKPOINTING } from "../knobs";
 import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { fillOf, nameOf, swatch } from "./categories";
-import { needOf, partsOf, SIGNS, same, type Verdict, verdictOn } from "./need";
+import { chosenCard, needOf, partsOf, SIGNS, type Verdict, verdictOn } from "./need";
 import { binaryTicks } from "./ticks";
 import { withoutStyle } from "./timeline";
 
@@ -18,17 +18,15 @@ const FARTHEST = 4;
 export function comparison(
   answer: ProbeAnswer,
   selected: VariantResult,
-  gpu: string | null,
   width: number,
   select: (name: string) => void,
 ): Child[] {
-  return [bars(answer, gpu, width), legend(answer), table(answer, selected, gpu, select), ...notes(answer)];
+  return [bars(answer, width), legend(answer), table(answer, selected, select), ...notes(answer)];
 }
 
-function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
-  const { cards } = answer;
+function bars(answer: ProbeAnswer, width: number): Element {
   const variants = inOrder(answer);
-  const card = gpu === null ? undefined : cards.find(({ name }) => same(name, gpu));
+  const card = chosenCard(answer);
   const needs = variants.map((variant) => needOf(variant).high);
   const most = Math.max(...needs, 1);
   const highest = card && card.usableBytes < most * FARTHEST ? Math.max(most, card.usableBytes) : most;
@@ -66,7 +64,7 @@ function bars(answer: ProbeAnswer, gpu: string | null, width: number): Element {
           textAnchor: "start",
           dx: 6,
           fontWeight: "bold",
-          text: (variant: VariantResult) => label(answer, variant, gpu),
+          text: (variant: VariantResult) => label(answer, variant),
         }),
         ...limitOf(card, highest),
       ],
@@ -88,8 +86,8 @@ function limitOf(card: ProbeCard | undefined, highest: number): Markish[] {
   ];
 }
 
-function label(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): string {
-  const verdict = verdictOn(answer, variant, gpu);
+function label(answer: ProbeAnswer, variant: VariantResult): string {
+  const verdict = verdictOn(answer, variant);
   return `${inRange(needOf(variant))}${verdict ? ` ${SIGNS[verdict.kind]}` : ""}`;
 }
 
@@ -104,16 +102,11 @@ function legend({ variants }: ProbeAnswer): HTMLElement {
   return element("ul", { class: "legend" }, ...parts.map((part) => element("li", {}, swatch(part), nameOf(part))));
 }
 
-function table(
-  answer: ProbeAnswer,
-  selected: VariantResult,
-  gpu: string | null,
-  select: (name: string) => void,
-): HTMLElement {
+function table(answer: ProbeAnswer, selected: VariantResult, select: (name: string) => void): HTMLElement {
   const head = ["Checkpointing", "Needs", "Allocated", "Saved", "More compute"];
   const rows = inOrder(answer).map((variant) => {
     const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
-    const verdict = verdictOn(answer, variant, gpu);
+    const verdict = verdictOn(answer, variant);
     const isShown = variant === selected;
     const shows = isShown
       ? element("span", { "aria-current": "true" }, "▶ ", name)

@@ -6,11 +6,12 @@ import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat.probe import run
+from remat.probe import gpus, run
 from remat.probe.messages import Environment, Failure, Log, Progress, Request, VariantResult
 from remat.protocol import ProbeAnswer, ProbeCard, ProbeProgress
 
@@ -101,8 +102,10 @@ class Probes:
                 tell(partial(self._log, event.text))
             else:
                 seconds = event.seconds
-        cards = _cards(found)
-        return ProbeAnswer(params.target, environment, seconds, tuple(found), tuple(failed), cards)
+        card = gpus.card(params.gpu) if params.gpu is not None else None
+        needs = tuple(_with_process(one, card or gpus.UNKNOWN) for one in found)
+        gpu = card.name if card is not None else None
+        return ProbeAnswer(params.target, environment, seconds, needs, tuple(failed), _cards(found), gpu)
 
     def _events(self, request: Request, python: str | None, unwanted: threading.Event) -> Iterable[Event]:
         try:
@@ -160,9 +163,15 @@ def _interpreter(request: Request, python: str | None) -> str:
     return find_interpreter(Path(request.folder), python, os.environ)
 
 
-def _cards(results: list[VariantResult]) -> tuple[ProbeCard, ...]:
-    from remat.probe.gpus import CARDS, verdict  # noqa: PLC0415
+def _with_process(result: VariantResult, card: gpus.Card) -> VariantResult:
+    """The same with what the driver will show, where a driver shows anything."""
+    if result.process_bytes is not None or result.reserved_bytes is None:
+        return result
+    return replace(result, process_bytes=gpus.process_bytes(result, card))
 
+
+def _cards(results: list[VariantResult]) -> tuple[ProbeCard, ...]:
     return tuple(
-        ProbeCard(card.name, card.usable, tuple(verdict(result, card).value for result in results)) for card in CARDS
+        ProbeCard(card.name, card.usable, tuple(gpus.verdict(result, card).value for result in results))
+        for card in gpus.CARDS
     )

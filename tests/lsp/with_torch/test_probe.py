@@ -108,3 +108,16 @@ async def test_what_makes_no_sense_is_refused_in_words(connect, project):
                 await ask(editor, given)
         answer = await ask(editor, asked(project, "Net", folder="/nowhere"))
         assert answer.failures[0].stage == "import"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "card", "context"), [("A100", "A100-80GB", (100, 700)), ("abacus", None, (100, 700))]
+)
+async def test_the_process_is_what_is_reserved_and_the_context_of_the_card(connect, project, asked_for, card, context):
+    async with connect(project, options={"interpreter": sys.executable}) as editor:
+        answer = await ask(editor, asked(project, "Net", device="cuda", gpu=asked_for))
+    (first, _) = answer.variants
+    assert answer.gpu == card
+    process = first.processBytes
+    low, high = (first.reservedBytes + mebibytes * 2**20 for mebibytes in context)
+    assert (process.low, process.high) == (low, high)
