@@ -53,3 +53,17 @@ def test_a_worker_that_is_gone_is_named_though_its_end_is_told_only_while_python
     assert cause.id == "data.worker_killed"
     assert "10432" in cause.summary
     assert "Killed" in cause.summary
+
+
+def test_a_text_that_ends_inside_a_traceback_failed_and_what_was_raised_is_missing() -> None:
+    report = diagnose(
+        'step 1\nTraceback (most recent call last):\n  File "/home/dev/fit.py", line 3, in <module>\n    x()'
+    )
+    assert report.failed
+    assert report.cause is not None
+    assert report.cause.id == "ambiguous.no_traceback"
+    assert ["exception and its message" in one.fact for one in report.missing] == [True]
+
+
+def test_a_stack_that_somebody_printed_at_the_end_is_no_failure() -> None:
+    assert not diagnose('step 1 loss 2.0\n  File "/home/dev/fit.py", line 3, in <module>\n    x()').failed

@@ -168,7 +168,9 @@ def unexplained(case: Case) -> Verdict | None:
     """Something failed, and nothing shows what."""
     lines = case.launcher or tuple(line for found in case.waits.values() for line in found)[:4]
     bad = sorted(e.rank for e in case.exits.values() if e.code not in {0, -15})
-    if not lines or not (case.exits or case.waits or case.gave_up or any(name in case.notices for name in _UNSAID)):
+    told = case.exits or case.waits or case.gave_up or any(name in case.notices for name in _UNSAID)
+    lines = lines if told else case.broken_off[:4]
+    if not lines:
         return None
     if len(bad) > 1:
         codes = {case.exits[rank].code for rank in bad}
@@ -187,6 +189,9 @@ def unexplained(case: Case) -> Verdict | None:
             f"the Failures list and rank {bad[0]}'s traceback above the selection; torchelastic's Root Cause alone is "
             "the first the agent noticed"
         )
+    elif not told:
+        shown = "the text ends in the middle of a traceback, before it says what was raised"
+        needed = "the traceback to its last line: the exception and its message"
     elif not case.waits:
         shown = "only that a process ended, or died, is reported"
         needed = "the traceback or stderr of the process that ended: its own log"

@@ -56,6 +56,7 @@ class Case:
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)  # rank -> lines that show it waiting
     cut: bool = False  # the text begins in the middle of something
     unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
+    broken_off: tuple[int, ...] = ()  # the last lines of tracebacks that the text ends in
     gave_up: bool = False  # a launcher raised: what it had started failed
 
     def first(self, name: str) -> Noticed | None:
@@ -97,6 +98,7 @@ def gather(run: Run) -> Case:
         waits=waits,
         cut=_CONTINUES.match(run.beginning) is not None,
         unfinished=run.unfinished,
+        broken_off=run.broken_off,
         gave_up=bool(_given_up(run)),
     )
 

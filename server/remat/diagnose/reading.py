@@ -73,6 +73,7 @@ class Run:
     recovered_count: int = 0
     beginning: str = ""  # the first line that says something, of a text that no command line begins
     unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
+    broken_off: tuple[int, ...] = ()  # the last lines of tracebacks that the text ends in
     went_on: int = 0  # the last line that shows the run going on after what it recovered from
     entry_failures: list[Failure] = field(default_factory=list)
     first: int = 1
@@ -253,8 +254,9 @@ class Recorder:
 
     def close(self) -> None:
         run = self.runs[-1]
-        open_ranks = (r.rank for r in run.readers.values() if r.style and r.style != "message")
-        run.unfinished = frozenset(rank for rank in open_ranks if rank is not None)
+        opened = [r for r in run.readers.values() if r.style and r.style != "message"]
+        run.unfinished = frozenset(r.rank for r in opened if r.rank is not None)
+        run.broken_off = tuple(sorted(r.fed for r in opened if r.headed))
         for reader in run.readers.values():
             reader.close()
         if self.entry is not None:

@@ -96,6 +96,7 @@ class Reader:
     logged: bool = False
     failures: list[Failure] = field(default_factory=list)
     fed: int = 0  # the last line that was read while in a traceback
+    headed: bool = False  # the traceback that is being read began with its header
     style: str = ""  # "" outside a traceback; python, notebook, rich, message
     _frames: list[Frame] = field(default_factory=list)
     _tested: list[Frame] = field(default_factory=list)  # frames that pytest shows before it says what was raised
@@ -131,7 +132,7 @@ class Reader:
         self._link = linked and bool(self.failures)
         self._origin = int(origin) if origin is not None else None
         self._ignored = self._outside.startswith("Exception ignored")
-        self._frames, self._sources = [], []
+        self._frames, self._sources, self.headed = [], [], not self._ignored
         self._first, self._time, self._strange = number, time, 0
         notebook = re.match(r"^[A-Za-z_][\w.]*\s{2,}$", left)
         self.style = "rich" if "\u256d" in left or "\u250c" in left else "notebook" if notebook else "python"
@@ -213,7 +214,7 @@ class Reader:
             self._raise(("Fatal Python error", text.partition(": ")[2]), number)
             return True
         if _FRAME.match(text) and not self._frames:
-            self._frames, self._sources = [], []
+            self._frames, self._sources, self.headed = [], [], False
             self._first, self._time, self._strange = number, time, 0
             self._link = self._ignored = False
             self.style = "python"
