@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from remat.diagnose.diagnose import diagnose
 
 CLOSED = "RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1."
@@ -254,11 +256,12 @@ def test_a_launcher_that_notices_a_failure_and_prints_no_more_was_cut_off_and_th
     assert "not there yet" in report.cause.summary
 
 
-def test_of_attempts_that_failed_alike_the_first_is_told_though_output_of_others_follows_each() -> None:
+@pytest.mark.parametrize("said_last", ["", "step 0 loss 1.0"])
+def test_of_attempts_that_failed_alike_the_first_is_told_though_output_of_others_follows_them(said_last: str) -> None:
     first = attempt("IndexError: list index out of range", "step 0 loss 1.0")
-    second = [line.replace("pid: 11", "pid: 21") for line in first]
+    second = [line.replace("pid: 11", "pid: 21") for line in first if line != said_last]
     block = ended((1, 1), root=1)
-    report = diagnose("\n".join(["step 0 loss 1.0", *first, *second, block]))
+    report = diagnose("\n".join(["step 0 loss 1.0", *first, "step 0 loss 1.0", *second, block]))
     assert report.cause is not None
     assert (report.cause.id, report.initiating_rank) == ("code.user_exception", 1)
     assert report.location is not None

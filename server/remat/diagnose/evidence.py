@@ -106,8 +106,10 @@ def gather(run: Run) -> Case:
 def _printed(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
     """The failures that count: no launcher's own, and a launcher's copy only where the rank did not print it."""
     printed = [failure for failure in run.failures if not _of_launcher(failure)]
-    if not printed and run.recovered and not _FAILED.isdisjoint(notices) and not _helped(run, notices):
-        printed = _not_recovered_after_all(run, notices)
+    boundary = _restarted_at(notices)
+    first = [failure for failure in printed if boundary is None or failure.at <= boundary]
+    if not first and run.recovered and not _FAILED.isdisjoint(notices) and not _helped(run, notices):
+        printed = [*_not_recovered_after_all(run, notices), *printed]
     named = {failure.rank for failure in printed}
     return printed + [one for one in run.entry_failures if one.rank not in named and not _of_launcher(one)]
 
