@@ -8,10 +8,13 @@ import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { fillOf, nameOf, swatch } from "./categories";
 import { chosenCard, needOf, partsOf, SIGNS, type Verdict, verdictOn } from "./need";
+import { withoutStyle } from "./plain_plot";
 import { binaryTicks } from "./ticks";
-import { withoutStyle } from "./timeline";
 
 const ROW = 34;
+const MARGIN = { left: 112, right: 8 };
+/** About the width of a bold one. */
+const LETTER = 7.6;
 /** A card with more than this times what is needed would make the bars too short to read. */
 const FARTHEST = 4;
 
@@ -21,7 +24,7 @@ export function comparison(
   width: number,
   select: (name: string) => void,
 ): Child[] {
-  return [bars(answer, width), legend(answer), table(answer, selected, select), ...notes(answer)];
+  return [bars(answer, width), legend(answer), table(answer, selected, select), ...notes(answer), pending()];
 }
 
 function bars(answer: ProbeAnswer, width: number): Element {
@@ -33,14 +36,15 @@ function bars(answer: ProbeAnswer, width: number): Element {
   const rows = variants.flatMap((variant) =>
     partsOf(variant).map(([part, bytes]) => ({ name: variant.name, part, bytes })),
   );
-  const room = highest * 1.28;
+  const longest = Math.max(...variants.map((variant) => label(answer, variant).length)) * LETTER + 12;
+  const room = highest / (1 - longest / (width - MARGIN.left - MARGIN.right));
   return withoutStyle(
     plot({
       className: "chart",
       width,
       height: ROW * variants.length + 62,
-      marginLeft: 112,
-      marginRight: 8,
+      marginLeft: MARGIN.left,
+      marginRight: MARGIN.right,
       marginTop: 26,
       marginBottom: 34,
       ariaLabel: "What each way to checkpoint needs; the table below has the same figures.",
@@ -134,6 +138,11 @@ function table(answer: ProbeAnswer, selected: VariantResult, select: (name: stri
 
 function sign({ kind, words, card }: Verdict): HTMLElement {
   return element("span", { role: "img", "aria-label": words, title: `${words} on ${card.name}` }, ` ${SIGNS[kind]}`);
+}
+
+/** There while the others are being estimated. */
+function pending(): HTMLElement {
+  return element("p", { class: "note pending" }, "The other ways are being estimated …");
 }
 
 /** Ways that could not be tried on this model. */
