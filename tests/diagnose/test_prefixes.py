@@ -112,3 +112,14 @@ def test_a_label_before_each_of_a_few_lines_is_one(label: str) -> None:
     report = diagnose("".join(f"{label}{line}\n" for line in log.splitlines()))
     assert report.cause is not None
     assert report.cause.id == "config.cli_argument"
+
+
+def test_a_label_before_a_launchers_log_is_no_rank_either() -> None:
+    crash = "what():  [enforce fail at /x/pair.cc:456] 536 vs 24. Received data size doesn't match expected size."
+    noticed = "E1130 08:12:11.404000 7 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6)"
+    begun = "terminate called after throwing an instance of 'gloo::EnforceNotMet'"
+    log = f"{begun}\n  {crash}\n{noticed} local_rank: 0 (pid: 9)"
+    report = diagnose("".join(f"0: {line}\n" for line in log.splitlines()))
+    assert report.cause is not None
+    assert report.cause.id == "dist.mismatched_collective"
+    assert report.initiating_rank is None

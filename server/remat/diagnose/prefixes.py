@@ -18,6 +18,7 @@ _TASK = re.compile(r"\s*(?P<rank>\d{1,6}): ?")
 _HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ?")
 _GLOG = re.compile(r"[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ (?:(?P<process>\d+) )?[\w./-]+\.py:\d+\] (?:\[[\w/]+\] )*")
 _UNMISTAKABLE = ("Traceback (most recent", '  File "', "[rank", "[default", "Fatal Python error: ")
+_LAUNCHER = re.compile(r"[EWI]\d{4} .{1,60}torch/distributed/(?:elastic|run)")
 _NUMBERED = re.compile(r"\d$")
 _HEADER = "Traceback (most recent call last"
 _NO_PREFIX = re.compile(
@@ -62,7 +63,9 @@ class Prefixes:
         alike = len(filled) >= 2 and len(labels) == len(filled) and len({match["rank"] for match in labels}) == 1
         self.labelled = alike or (len(filled) >= 4 and 2 * len(labels) > len(filled))
         # A label before a launcher's own is that of the task which the launcher runs in.
-        self.nested = any(_RANK.match(match.string, match.end()) for match in labels)
+        self.nested = any(
+            _RANK.match(match.string, match.end()) or _LAUNCHER.match(match.string, match.end()) for match in labels
+        )
         hosts = {match["host"] if (match := _HOST.match(line)) else "" for line in filled}
         if len(filled) >= 2 and len(hosts) == 1 and _NUMBERED.search(host := hosts.pop()):
             self.hosts.add(host)
