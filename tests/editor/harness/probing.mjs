@@ -39,6 +39,24 @@ class Tower(nn.Module):
         return self.head(x)
 `;
 
+/** Its blocks are checkpointed with inputs that need no gradient, so that none is recomputed. */
+export const WITHOUT_EFFECT = `\
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Tower(nn.Module):
+    def __init__(self, width=64, depth=4):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=True)
+        return self.head(x)
+`;
+
 /** What it needs that has no default is asked for. */
 export const INCOMPLETE = `\
 from torch import nn
