@@ -8,9 +8,12 @@ import { withinRoom } from "../terminal/ends";
 /** A text this long is read in seconds; of a longer one the ends are. A file is read as a whole, however long it is. */
 const TEXT_ROOM = { head: 2_000_000, tail: 18_000_000 };
 
+export function fitting(params: DiagnoseParams): DiagnoseParams {
+  return params.text == null ? params : { ...params, text: withinRoom(params.text, TEXT_ROOM) };
+}
+
 export function ask(server: Server, params: DiagnoseParams, token: vscode.CancellationToken): Promise<Diagnosis> {
-  const text = params.text == null ? null : withinRoom(params.text, TEXT_ROOM);
-  return server.request<DiagnoseParams, Diagnosis>(DIAGNOSE, { ...params, text }, token);
+  return server.request<DiagnoseParams, Diagnosis>(DIAGNOSE, params, token);
 }
 
 /** A command line as the name of what is diagnosed. */

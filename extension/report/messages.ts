@@ -5,7 +5,13 @@ import type { Diagnosis } from "../protocol";
 export type ToPage =
   | { readonly kind: "busy"; readonly name: string }
   | { readonly kind: "failed"; readonly name: string; readonly why: string }
-  | { readonly kind: "report"; readonly diagnosis: Diagnosis; readonly mayRun: boolean }
+  | {
+      readonly kind: "report";
+      readonly diagnosis: Diagnosis;
+      readonly mayRun: boolean;
+      /** How much of the log was not kept, in words. */
+      readonly leftOut: string | null;
+    }
   | { readonly kind: "said"; readonly about: string; readonly words: string; readonly next?: Next };
 
 /** What the button of `about` does from now on: it saves, or there is none any more. */

@@ -1,9 +1,10 @@
 /** The report beside the editor: one panel, that shows one diagnosis at a time. */
 
 import * as vscode from "vscode";
-import { ask } from "../diagnose/ask";
+import { ask, fitting } from "../diagnose/ask";
 import type { DiagnoseParams, Diagnosis } from "../protocol";
 import { NotRunning, type Server } from "../server";
+import { leftOut } from "../terminal/ends";
 import type { Executions } from "../terminal/executions";
 import { act } from "./act";
 import type { FromPage, ToPage } from "./messages";
@@ -40,7 +41,8 @@ export class Report implements vscode.Disposable {
   }
 
   /** Asks the server and shows what it says, or why it says nothing. A later question takes the place of this one. */
-  async diagnose(log: DiagnoseParams): Promise<void> {
+  async diagnose(given: DiagnoseParams): Promise<void> {
+    const log = fitting(given);
     this.asking?.cancel();
     const asking = new vscode.CancellationTokenSource();
     this.asking = asking;
@@ -75,7 +77,9 @@ export class Report implements vscode.Disposable {
 
   private showAgain(): void {
     if (!this.shown) return;
-    this.tell({ kind: "report", diagnosis: this.shown.diagnosis, mayRun: vscode.workspace.isTrusted });
+    const { log, diagnosis } = this.shown;
+    const missing = (log.text && leftOut(log.text)) || null;
+    this.tell({ kind: "report", diagnosis, mayRun: vscode.workspace.isTrusted, leftOut: missing });
   }
 
   dispose(): void {

@@ -70,7 +70,14 @@ function startOfLine(text: string): number {
   return text.indexOf("\n") + 1;
 }
 
-function joined(head: string, leftOut: number, tail: string): string {
-  const note = `[Remat left out ${leftOut.toLocaleString("en")} characters here]`;
+/** How much of a kept text is missing, in words; nothing if it is whole. */
+export function leftOut(text: string): string | undefined {
+  return LEFT_OUT.exec(text)?.[1];
+}
+
+const LEFT_OUT = /^\[Remat left out ([\d,]+ characters) here\]$/m;
+
+function joined(head: string, missing: number, tail: string): string {
+  const note = `[Remat left out ${missing.toLocaleString("en")} characters here]`;
   return `${head}${head.endsWith("\n") ? "" : "\n"}${note}\n${tail}`;
 }

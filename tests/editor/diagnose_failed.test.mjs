@@ -54,6 +54,7 @@ journey(
     await editor.openTerminal();
     await editor.run(RUN);
     await editor.terminalSays("does not have a grad_fn");
+    await editor.commandEnds();
     await editor.page.waitForTimeout(4000);
     deepEqual(await editor.notifications(), []);
     equal(profile.log().includes("the server is process"), false);

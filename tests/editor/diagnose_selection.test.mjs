@@ -10,6 +10,7 @@ async function failed(editor) {
   await editor.openTerminal();
   await editor.run(RUN);
   await editor.terminalSays("does not have a grad_fn");
+  await editor.commandEnds();
 }
 
 journey(
@@ -136,6 +137,7 @@ journey(
     await editor.openTerminal();
     await editor.run(`${RUN} 2>&1 | grep -v Warn; exit_with() { return 3; }; exit_with`);
     await editor.terminalSays("does not have a grad_fn");
+    await editor.commandEnds();
     await editor.press("Shift+Alt+D");
     match(await (await editor.report()).locator(".source").innerText(), /python3 train.py/);
     await editor.closeTab("Diagnosis");

@@ -6,7 +6,7 @@ import { type Send, section } from "./sections";
 
 const LONGEST_LINE = 2_000;
 
-export function logSection({ log, lineCount }: Diagnosis, send: Send): Child {
+export function logSection({ log, lineCount }: Diagnosis, leftOut: string | null, send: Send): Child {
   if (log.length === 0) return null;
   const rows: Child[] = [];
   let next = 1;
@@ -22,6 +22,12 @@ export function logSection({ log, lineCount }: Diagnosis, send: Send): Child {
     "log",
     "The log",
     element("p", { class: "note" }, legend),
+    leftOut !== null &&
+      element(
+        "p",
+        { class: "note" },
+        `It was longer: of its middle ${leftOut} were not kept. A log in a file is read whole.`,
+      ),
     element("ol", { class: "log", tabindex: "0", "aria-label": "Lines of the log" }, ...rows),
   );
 }

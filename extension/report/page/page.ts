@@ -16,7 +16,7 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
     case "failed":
       return show(...failed(data.name, data.why));
     case "report":
-      return show(...report(data.diagnosis, data.mayRun, send));
+      return show(...report(data, send));
     case "said":
       return answer(data.about, data.words, data.next);
   }

@@ -1,13 +1,14 @@
 /** The sections of a report, each from what the server said. A section without anything in it is left out. */
 
 import type { Diagnosis, EvidenceFile, MissingFact, Repair, Statement } from "../../protocol";
-import type { FromPage } from "../messages";
+import type { FromPage, ToPage } from "../messages";
 import { button, type Child, element, link, sentence } from "./elements";
 import { logSection, showLine } from "./log";
 
+type Shown = Extract<ToPage, { kind: "report" }>;
 export type Send = (message: FromPage) => void;
 
-export function report(diagnosis: Diagnosis, mayRun: boolean, send: Send): Child[] {
+export function report({ diagnosis, mayRun, leftOut }: Shown, send: Send): Child[] {
   return [
     heading(diagnosis, send),
     began(diagnosis, send),
@@ -18,7 +19,7 @@ export function report(diagnosis: Diagnosis, mayRun: boolean, send: Send): Child
     statements("also", diagnosis.failed ? "What else to look at" : "Worth knowing", diagnosis.also),
     evidence(diagnosis.evidence, send),
     statements("decided", "How this was decided", diagnosis.decided),
-    logSection(diagnosis, send),
+    logSection(diagnosis, leftOut, send),
   ];
 }
 

@@ -179,6 +179,16 @@ export class Workbench {
     await this.extensionRuns();
     await this.command("Terminal: Create New Terminal");
     await this.#terminal(".xterm-helper-textarea").waitFor({ state: "attached" });
+    await this.#prompted();
+  }
+
+  /** The prompt is back, and VS Code has told extensions so. */
+  async commandEnds() {
+    await this.#prompted();
+    await this.page.waitForTimeout(500);
+  }
+
+  async #prompted() {
     await this.until("a prompt", async () => /[$#]\s*$/.test((await this.terminalText()).trimEnd()));
   }
 
