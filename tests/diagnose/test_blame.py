@@ -310,3 +310,11 @@ def test_the_last_lines_of_a_launcher_that_raised_say_that_something_failed() ->
     report = diagnose(raising)
     assert report.failed
     assert report.missing
+
+
+def test_a_rank_that_ended_with_an_error_that_is_not_shown_keeps_the_other_from_being_named() -> None:
+    block = ended((0, 1), (1, 1), root=1)
+    report = diagnose("\n".join(["[rank1]: step 3 loss 2.0", raised(0, "ValueError: bad label"), block]))
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("code.user_exception", None)
+    assert ["rank 1 raised" in one.fact for one in report.missing] == [True]

@@ -103,7 +103,7 @@ def by_own_error(case: Case) -> Verdict | None:
 
 def _unread(case: Case) -> set[int]:
     """The ranks whose own error the text may lack: it ends inside it, or began after it."""
-    ended = {e.rank for e in case.exits.values() if e.code > 0} if case.cut else set()
+    ended = {e.rank for e in case.exits.values() if e.code > 0 and (case.cut or e.code == 1)}
     return (set(case.unfinished) | ended) - set(case.waits)
 
 
