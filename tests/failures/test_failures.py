@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from program import SERVER, Program, everything, run
+from shapes import WHOLE, answer, cuts, is_true_still
 
 from remat.diagnose.diagnose import diagnose
 
@@ -35,6 +36,7 @@ def test_a_failing_program_is_diagnosed_and_its_repair_runs(program: Program, tm
         return
     assert status != 0, f"it was to fail:\n{output}"
     _is_as_told(program, report, output)
+    _holds_in_other_shapes(report, output)
     if program.has_repair:
         _repair(program, report, file)
         status, output = run(program.fields.get("fixed-run", program.fields["run"]), tmp_path)
@@ -67,6 +69,14 @@ def _is_as_told(program: Program, report: Report, output: str) -> None:
     assert expected["missing"].lower() in missing.lower() if "missing" in expected else not missing, missing
     for words in expected.get("says", "").split(" | "):
         assert words.lower() in report.cause.summary.lower(), report.cause.summary
+
+
+def _holds_in_other_shapes(report: Report, output: str) -> None:
+    for name, shape in WHOLE.items():
+        assert answer(diagnose(shape(output))) == answer(report), f"{name}:\n{output}"
+    for name, part in cuts(output):
+        said = diagnose(part)
+        assert is_true_still(report, said), f"{name}: {said}\n{output}"
 
 
 def _repair(program: Program, report: Report, file: Path) -> None:

@@ -14,6 +14,6 @@ for step in range(4):
     spike = torch.tensor([float(rank == 2 and step == 2)])
     # fixed: dist.broadcast(spike, src=2)
     if spike.item():
-        dist.barrier()
-    dist.all_reduce(torch.ones(4))  # fails here
+        dist.barrier()  # fails here
+    dist.all_reduce(torch.ones(4))
 dist.destroy_process_group()
