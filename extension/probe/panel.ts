@@ -28,6 +28,8 @@ export class ProbePanel implements vscode.Disposable {
   private panel: vscode.WebviewPanel | undefined;
   private model: Model | undefined;
   private knobs: Knobs = UNTURNED;
+  /** What is wanted first, until the answer is whole. */
+  private first: Part | null = null;
   private shown: Shown | undefined;
   /** Why there is no answer at all. */
   private problem: ToPage | undefined;
@@ -59,6 +61,7 @@ export class ProbePanel implements vscode.Disposable {
   private async again(first: Part | null = null): Promise<void> {
     const { model } = this;
     if (!model) return;
+    this.first = first;
     await saveAll(model.folder);
     await this.server.start(); // which says the interpreter
     await this.open();
@@ -95,6 +98,7 @@ export class ProbePanel implements vscode.Disposable {
       cancelling?.dispose();
       if (isLatest()) {
         this.running = undefined;
+        this.first = null;
         this.tell({ kind: "idle", cancelled: running.token.isCancellationRequested });
       }
     }
@@ -188,7 +192,7 @@ export class ProbePanel implements vscode.Disposable {
   /** A page that was hidden begins anew. */
   private tellAll(): void {
     if (!this.model) return;
-    this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs, first: null });
+    this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs, first: this.first });
     this.showAgain();
     if (this.problem) this.tell(this.problem);
     if (this.running) this.tell({ kind: "running", progress: null });
