@@ -101,3 +101,34 @@ def test_the_linter_s_finding_that_explains_a_failure_is_shown_with_the_command_
 def test_where_the_code_is_not_here_only_the_log_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert json.loads(remat("--output-format", "json", "-", stdin=NO_GRADIENT)[1])[0]["findings"] == []
+
+
+def attempt(folder: Path, number: int, outputs: dict[int, tuple[str, str]]) -> None:
+    for rank, (out, err) in outputs.items():
+        place = folder / "none_x" / f"attempt_{number}" / str(rank)
+        place.mkdir(parents=True)
+        (place / "stdout.log").write_text(out)
+        (place / "stderr.log").write_text(err)
+
+
+def test_what_a_rank_printed_before_it_failed_does_not_read_as_if_it_went_on(tmp_path: Path) -> None:
+    attempt(tmp_path, 0, {0: ("step 0 loss 1.0\nstep 1 loss 0.9\n", ""), 1: ("step 0 loss 1.0\n", FAILED)})
+    status, out, _ = remat("--output-format", "json", tmp_path)
+    assert status == 1
+    (report,) = json.loads(out)
+    assert report["initiating_rank"] == 1
+
+
+def test_a_folder_with_a_failed_attempt_and_one_that_ended_well_is_no_failure(tmp_path: Path) -> None:
+    attempt(tmp_path, 0, {0: ("", FAILED), 1: ("", FAILED)})
+    attempt(tmp_path, 1, {0: ("Training finished\n", ""), 1: ("Training finished\n", "")})
+    assert remat(tmp_path)[0] == 0
+
+
+def test_of_two_attempts_that_failed_alike_a_rank_is_told(tmp_path: Path) -> None:
+    for number in (0, 1):
+        attempt(tmp_path, number, {0: ("step 0 loss 1.0\nstep 1 loss 0.9\n", ""), 1: ("step 0 loss 1.0\n", FAILED)})
+    status, out, _ = remat("--output-format", "json", tmp_path)
+    assert status == 1
+    (report,) = json.loads(out)
+    assert (report["cause"]["id"], report["initiating_rank"]) == ("code.user_exception", 1)

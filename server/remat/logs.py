@@ -73,6 +73,8 @@ def files_of(path: str) -> list[str]:
 
 
 def _natural(part: str) -> tuple[int, str]:
+    if part == "stdout.log":
+        return -2, part  # before stderr.log: what a rank printed before it failed must not read as if it went on
     return (int(part), "") if part.isdigit() else (-1, part)
 
 

@@ -80,6 +80,8 @@ def gather(run: Run) -> Case:
     if _helped(run, notices):
         notices = {name: kept for name, kept in notices.items() if name not in _FAILED}
     exits = _exits(notices, boundary)
+    if later and not found and not exits:
+        found, later = list(later), ()  # the attempts before ended without a trace, or with one that lines followed
     terminated, known_by_pid = _terminated(notices, exits, boundary)
     waits = {**_told_by_others(printed), **_waits(notices, found)}
     world = frozenset(exits) | frozenset(run.ranks) | frozenset(waits) | known_by_pid | _between(notices)

@@ -206,8 +206,9 @@ class Recorder:
         for name, facts in noticed(said.text):
             if name == "failed":
                 facts["agent"] = said.process
+            if name in {"failed", "restart"}:
                 for reader in run.readers.values():
-                    if reader.rank is None and reader.style == "message":
+                    if reader.style == "message" and (reader.rank is None or name == "restart"):
                         reader.close()  # its process has ended: what follows is another's
             run.notice(name, said, number, facts)
             if name in _LIST:
