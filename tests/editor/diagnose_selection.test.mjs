@@ -41,52 +41,6 @@ journey(
 );
 
 journey(
-  "a fix that is no longer there says so and changes nothing",
-  { files: FAILING, settings: QUIET },
-  async (editor, disk) => {
-    await editor.open("train.py");
-    await failed(editor);
-    await editor.command("Remat: Diagnose Last Failed Command");
-    const report = await editor.report();
-    disk.write("train.py", REPAIRED);
-    await report.getByRole("button", { name: "Apply fix" }).click();
-    await report.getByText("This is no longer there").waitFor();
-    equal(disk.read("train.py"), REPAIRED);
-  },
-);
-
-journey(
-  "without shell integration what is selected is diagnosed from the palette, and the clipboard stays the user's",
-  { files: FAILING, settings: NO_SHELL_INTEGRATION },
-  async (editor) => {
-    await failed(editor);
-    await editor.clipboard("MINE");
-    await editor.selectInTerminal("Traceback", "RuntimeError: element");
-    await editor.command(SELECT);
-    const report = await editor.report();
-    match(await report.innerText(), /requires_grad/);
-    equal(await editor.clipboard(), "MINE");
-    await editor.shot("report");
-  },
-);
-
-journey(
-  "without shell integration and with nothing selected Remat asks which log, and takes all of the terminal",
-  { files: FAILING, settings: NO_SHELL_INTEGRATION },
-  async (editor) => {
-    await failed(editor);
-    await editor.clipboard("MINE");
-    await editor.command(SELECT);
-    await editor.asked("Nothing is selected");
-    await editor.shot("question");
-    equal((await editor.notifications()).length, 0);
-    await editor.pick("All text in terminal");
-    match(await (await editor.report()).innerText(), /requires_grad/);
-    equal(await editor.clipboard(), "MINE");
-  },
-);
-
-journey(
   "with nothing selected the last failed command is taken, and a lone editor is asked about",
   { files: { ...FAILING, "run.log": "step 1\nRuntimeError: CUDA error: out of memory\n" }, settings: QUIET },
   async (editor) => {
@@ -131,18 +85,41 @@ journey(
 );
 
 journey(
-  "the keys diagnose the last failed command in the terminal, and a link on its traceback does too",
-  { files: FAILING, settings: QUIET },
+  "without shell integration all of a terminal or what is selected in it is diagnosed; the clipboard stays the user's",
+  { files: FAILING, settings: NO_SHELL_INTEGRATION },
   async (editor) => {
-    await editor.openTerminal();
-    await editor.run(`${RUN} 2>&1 | grep -v Warn; exit_with() { return 3; }; exit_with`);
-    await editor.terminalSays("does not have a grad_fn");
-    await editor.commandEnds();
+    await failed(editor);
+    await editor.clipboard("MINE");
+    await editor.command(SELECT);
+    await editor.asked("Nothing is selected");
+    await editor.shot("question");
+    equal((await editor.notifications()).length, 0);
+    await editor.pick("All text in terminal");
+    match(await (await editor.report("text of terminal")).innerText(), /requires_grad/);
+    equal(await editor.clipboard(), "MINE");
+
+    await editor.selectInTerminal("Traceback", "RuntimeError: element");
+    await editor.command(SELECT);
+    match(await (await editor.report("selection in terminal")).innerText(), /requires_grad/);
+    equal(await editor.clipboard(), "MINE");
+    await editor.shot("report");
+  },
+);
+
+journey(
+  "the keys diagnose the last failed command, a link on its traceback does too, and a fix that is gone says so",
+  { files: FAILING, settings: QUIET },
+  async (editor, disk) => {
+    await failed(editor);
     await editor.press("Shift+Alt+D");
     match(await (await editor.report()).locator(".source").innerText(), /python3 train.py/);
     await editor.closeTab("Diagnosis");
     await editor.clickTerminalLink("Traceback (most recent call last)");
-    match(await (await editor.report()).innerText(), /requires_grad/);
+    const report = await editor.report();
     await editor.shot("from-the-link");
+    disk.write("train.py", REPAIRED);
+    await report.getByRole("button", { name: "Apply fix" }).click();
+    await report.getByText("This is no longer there").waitFor();
+    equal(disk.read("train.py"), REPAIRED);
   },
 );
