@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import time
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remat import diagnose as diagnose_package
 from remat.diagnose.diagnose import diagnose
 from remat.diagnose.notices import MARKS
 from remat.diagnose.signatures import PATTERNS, SIGNATURES
@@ -74,13 +77,41 @@ def test_the_same_text_gets_the_same_report_as_a_text_and_line_by_line(text: str
     assert diagnose(text) == diagnose(iter([*(f"{line}\n" for line in lines), *([rest] if rest else [])]))
 
 
-@pytest.mark.parametrize("pattern", sorted({*PATTERNS, *(mark.pattern.pattern for mark in MARKS)}))
+def expressions() -> set[str]:
+    """Every regular expression of the engine, wherever a module keeps it."""
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(diagnose_package.__path__, "remat.diagnose.")
+    ]
+    kept = {value.pattern for module in modules for value in vars(module).values() if isinstance(value, re.Pattern)}
+    return {*kept, *PATTERNS, *(mark.pattern.pattern for mark in MARKS)}
+
+
+@pytest.mark.parametrize("pattern", sorted(expressions()))
 def test_a_pattern_takes_linear_time(pattern: str) -> None:
     compiled = re.compile(pattern, re.MULTILINE)
     words = {w for s in SIGNATURES if s.pattern == pattern for w in s.words} | {
         m.needle for m in MARKS if m.pattern.pattern == pattern
     }
-    for unit in [*sorted(words), "a", " ", "0", "[", "'", "Rank 1 ", "x.y.", "1, ", "a: ", "/a"]:
+    for unit in [
+        *sorted(words),
+        "a",
+        " ",
+        "0",
+        "[",
+        "'",
+        "Rank 1 ",
+        "x.y.",
+        "1, ",
+        "a: ",
+        "/a",
+        '"',
+        "1:",
+        " 1",
+        ", ",
+        "(",
+        "\\",
+    ]:
         text = (unit * (10_000 // len(unit) + 1))[:10_000]
         assert any(seconds(compiled, text) < 1 for _ in range(3)), unit  # a busy neighbour may spoil one
 

@@ -217,13 +217,13 @@ def _no_failure(case: Case, run: Run) -> Report:
         for name, (identity, said) in _WARNINGS.items()
         if name in case.notices
     ]
-    if run.recovered_count:
-        shown = run.recovered[-1]
+    count = run.recovered_count + len(run.failures)
+    if count:
+        shown = [*run.recovered, *run.failures][-1]
         also.append(
             Claim(
                 "not_a_failure",
-                f"Recovered: {run.recovered_count} error(s) after which the run went on, the last: "
-                f"{shown.chain[-1].text[:200]}",
+                f"Recovered: {count} error(s) after which the run went on, the last: {shown.chain[-1].text[:200]}",
                 (shown.at,),
             )
         )

@@ -78,6 +78,7 @@ def gather(run: Run) -> Case:
     if boundary and not (found or later) and "root" not in notices and run.recovered_count:
         notices.pop("failed", None)  # the restart helped: what failed was recovered from
     if _helped(run, notices):
+        found = []
         notices = {name: kept for name, kept in notices.items() if name not in _FAILED}
     exits = _exits(notices, boundary)
     if later and not found and not exits:
@@ -180,9 +181,10 @@ def _not_recovered_after_all(run: Run, notices: dict[str, tuple[Noticed, ...]]) 
 
 def _helped(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> bool:
     """Whether a launcher that noticed a failure started the processes again, and these went on."""
-    noticed = [one.line for name in _FAILED for one in notices.get(name, ())]
+    noticed = [one.line for name in (*_FAILED, "restart") for one in notices.get(name, ())]
     gave_up = "root" in notices or any(_of_launcher(failure) for failure in run.failures)
-    return bool(noticed) and not gave_up and not run.failures and run.went_on > max(noticed)
+    before = all(failure.at <= run.restarted for failure in run.failures)
+    return bool(noticed) and not gave_up and before and run.went_on > max(noticed)
 
 
 def _bare(notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:

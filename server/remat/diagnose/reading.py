@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from remat.diagnose.clocks import NATIVE
 from remat.diagnose.log import numbered, pieces
-from remat.diagnose.notices import MARKS, noticed
+from remat.diagnose.notices import noticed
 from remat.diagnose.prefixes import Prefixes, Said
+from remat.diagnose.sieve import telling
 from remat.diagnose.signature import Noticed
 from remat.diagnose.signatures import BARE_WORDS, bare
 from remat.diagnose.tracebacks import Reader
@@ -34,30 +35,16 @@ _GOING_DOWN = re.compile(
     r"(?i)\b(?:exit|abort|kill|terminat|shut|fail|error|crash|stopp|stopping|clean|launch\.py|elastic|exception)"
     r"|\bwandb:|^srun:|^slurmstepd:"
 )  # lines of a run that ends are no proof that it went on
-_WORDS = tuple(dict.fromkeys((*(mark.needle for mark in MARKS), *BARE_WORDS)))
 _LIST = {"others", "root", "entry_rank"}  # what begins or continues a launcher's list of failures
-_IN_LISTS = {mark.needle for mark in MARKS if mark.name.startswith("entry_")}
-_SHARED = ("ignal", "exitcode", "erminate", "atchdog", "Kill", "failed", "CUDA capab", "loss scale", "Bus error")
-_WANTED = (
-    "Traceback",
-    "Error",
-    "Fatal Python",
-    "xception",
-    "nterrupt",
-    "$ ",
-    "# ",
-    *_SHARED,
-    *sorted(set(_WORDS) - _IN_LISTS),
-)
-_NEEDLES = tuple(one for one in _WANTED if not any(other in one for other in _WANTED if other != one))
 _BARE = re.compile("|".join(map(re.escape, BARE_WORDS)))
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d[.,]\d")
 _RANK = re.compile(r"\[(?:[Rr]ank[ :=]?|default)(\d{1,6})\]")
-_STARTS = ("[rank", "[rank ", "[rank:", "[default", "[Rank ", "[Rank", "[Rank:")
 _MOST_NOTICES = 64  # of one name from one rank, in a run
 _MOST_FAILURES = 24  # of one process
 _JUST_BEFORE = 2  # lines between a logger's message and the traceback that belongs to it
 _IDLE = 400  # physical lines after which a traceback is not continued
-_BLOCK = 64  # lines that are searched for needles at once
+_CHUNK = 2048  # lines that are searched at once for what can mean something
+_BLOCK = 64  # lines after which tracebacks that nobody continues are ended
 _ALWAYS = 1024  # the first lines are all read: a head that was cut off has no needle
 _LISTEN = 200  # lines that an entry of a launcher's list may have
 
@@ -74,6 +61,7 @@ class Run:
     beginning: str = ""  # the first line that says something, of a text that no command line begins
     unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
     broken_off: tuple[int, ...] = ()  # the last lines of tracebacks that the text ends in
+    restarted: int = 0  # the line of the last restart: no process recovers from what ended one before it
     went_on: int = 0  # the last line that shows the run going on after what it recovered from
     entry_failures: list[Failure] = field(default_factory=list)
     first: int = 1
@@ -109,49 +97,60 @@ class Recorder:
     listening: int = 0  # until this line a launcher's list may go on
     clocks: dict[int | None, tuple[int, str]] = field(default_factory=dict)  # of each rank: last stamped line, its time
     entry_time: str = ""
+    watched_texts: frozenset[str] = frozenset()  # the same as digits
+    telling: bool = True  # the line at hand may hold what a notice needs
     skipped: str = ""  # the dull line just before: it may be the tail of a traceback that is cut off
 
-    def block(self, lines: list[tuple[int, str]]) -> None:
+    def chunk(self, lines: list[tuple[int, str]]) -> None:
         """Read some logical lines. Most of a long log says nothing: that is only looked at for its ranks."""
+        texts = [line for _, line in lines]
+        told = telling(texts, "\n".join(texts))
+        for start in range(0, len(lines), _BLOCK):
+            self._block(lines[start : start + _BLOCK], {at - start for at in told if start <= at < start + _BLOCK})
+
+    def _block(self, lines: list[tuple[int, str]], told: set[int]) -> None:
         first, last = lines[0][0], lines[-1][0]
         text = "\n".join([line for _, line in lines])
         self.runs[-1].ranks.update(dict.fromkeys(map(int, {*_RANK.findall(text)}), last))
         if first <= _ALWAYS or last <= self.listening:
             for number, line in lines:
                 self._line(number, line)
+        elif told or self.watched or first <= self.listening:
+            self._sift(lines, told)
         else:
-            self._sift(lines, [needle for needle in _NEEDLES if needle in text])
+            self.skipped = lines[-1][1]
         self.runs[-1].last = last
         if self.watched or self.opened:
             self._age(last)
 
-    def _sift(self, lines: list[tuple[int, str]], needles: list[str]) -> None:
-        """Read the lines that hold a needle, or belong to a rank in the middle of a traceback."""
-        watching, wanted = self.watched, [*needles, *self._watched_needles()]
-        for number, line in lines:
-            if self.watched is not watching:
-                watching, wanted = self.watched, [*needles, *self._watched_needles()]
-            for needle in wanted:
-                if needle in line:
-                    self._line(number, line)
-                    break
+    def _sift(self, lines: list[tuple[int, str]], told: set[int]) -> None:
+        """Read the lines that tell something, or belong to a rank in the middle of a traceback."""
+        for at, (number, line) in enumerate(lines):
+            self.telling = at in told or number <= self.listening or "\x1b" in line or line[:1] == "{"
+            if self.telling or (self.watched and self._is_watched(line)):
+                self._line(number, line)
             else:
-                if number <= self.listening:
-                    self._line(number, line)
-                else:
-                    self.skipped = line
+                self.skipped = line
+        self.telling = True
 
-    def _watched_needles(self) -> list[str]:
-        """What every line of a watched rank holds; any line does, where a rank is not to be seen in it."""
-        if self.watched and (None in self.watched or self.prefixes.any_learnt):
-            return [""]
-        return [f"{start}{rank}]" for rank in self.watched for start in _STARTS]
+    def _is_watched(self, line: str) -> bool:
+        """Whether a watched rank says this; any line may be its, where a rank is not to be seen in it."""
+        if None in self.watched or self.prefixes.any_learnt:
+            return True
+        if line.startswith("[rank"):  # as torchrun writes it: most lines of most logs
+            return line[5 : line.find("]", 5, 13)] in self.watched_texts
+        said = _RANK.search(line)
+        return said is not None and int(said[1]) in self.watched
 
     def _line(self, number: int, line: str) -> None:
         before, self.skipped = self.skipped, ""
-        if before and "Traceback" not in line:
+        if before and (_CLOCK.search(before) if "Traceback" in line else "Error" in line or "xception" in line):
             for piece in pieces(before):
-                self._piece(number - 1, self.prefixes.split(piece))
+                said = self.prefixes.split(piece)
+                if "Traceback" in line:
+                    self._time(said, number - 1)
+                else:
+                    self._piece(number - 1, said)
         for piece in pieces(line):
             self._piece(number, self.prefixes.split(piece))
 
@@ -162,7 +161,11 @@ class Recorder:
             if reader.style and reader.fed < number - _IDLE:
                 reader.close()
         watched = frozenset(r.rank for r in run.readers.values() if r.style or r.failures)
-        self.watched = watched if watched != self.watched else self.watched
+        self._watch(watched)
+
+    def _watch(self, ranks: frozenset[int | None]) -> None:
+        if ranks != self.watched:
+            self.watched, self.watched_texts = ranks, frozenset(map(str, ranks))
 
     def _piece(self, number: int, said: Said) -> None:
         prompt = _PROMPT.match(said.text) if "$ " in said.text or "# " in said.text else None
@@ -190,8 +193,8 @@ class Recorder:
             del reader.failures[1]
         self.opened = self.opened or bool(reader.style)
         if (reader.style or reader.failures) and reader.rank not in self.watched:
-            self.watched = self.watched | {reader.rank}
-        if not (consumed and reader.style == "python"):  # a frame or its source means nothing else
+            self._watch(self.watched | {reader.rank})
+        if self.telling and not (consumed and reader.style == "python"):  # a frame or its source means nothing else
             self._notices(run, said, number, in_traceback=consumed)
 
     def _time(self, said: Said, number: int) -> str:
@@ -210,6 +213,8 @@ class Recorder:
                 for reader in run.readers.values():
                     if reader.style == "message" and (reader.rank is None or name == "restart"):
                         reader.close()  # its process has ended: what follows is another's
+            if name == "restart":
+                run.restarted = number
             run.notice(name, said, number, facts)
             if name in _LIST:
                 self.listening = number + _LISTEN
@@ -240,10 +245,11 @@ class Recorder:
         return False
 
     def _recovered(self, run: Run, reader: Reader) -> None:
-        run.recovered_count += len(reader.failures)
-        run.recovered = [*run.recovered, *reader.failures][-8:]
-        reader.failures.clear()
-        self.watched = self.watched - {reader.rank}  # another reader of this rank is watched again after this block
+        again = [failure for failure in reader.failures if failure.at > run.restarted]
+        run.recovered_count += len(again)
+        run.recovered = [*run.recovered, *again][-8:]
+        reader.failures = [failure for failure in reader.failures if failure.at <= run.restarted]
+        self._watch(self.watched - {reader.rank})  # another reader of this rank is watched again after this block
 
     def _new_run(self, number: int, command: str) -> None:
         self.close()
@@ -251,7 +257,7 @@ class Recorder:
             del self.runs[0]
             self.dropped += 1
         self.runs.append(Run(first=number, command=command))
-        self.watched = frozenset()
+        self._watch(frozenset())
 
     def close(self) -> None:
         run = self.runs[-1]
@@ -275,7 +281,7 @@ def read(log: str | Iterable[str]) -> Recorder:
     recorder = Recorder()
     lines, ahead = numbered(log)
     recorder.prefixes.learn([piece for line in ahead for piece in pieces(line)])
-    while block := list(islice(lines, _BLOCK)):
-        recorder.block(block)
+    while chunk := list(islice(lines, _CHUNK)):
+        recorder.chunk(chunk)
     recorder.close()
     return recorder

@@ -34,7 +34,7 @@ KINDS: dict[str, Signature] = {signature.id: signature for signature in SIGNATUR
 PATTERNS: dict[str, re.Pattern[str]] = {s.pattern: re.compile(s.pattern, re.MULTILINE) for s in SIGNATURES if s.pattern}
 BARE: tuple[Signature, ...] = tuple(s for s in SIGNATURES if s.bare)
 BARE_WORDS: tuple[str, ...] = tuple(dict.fromkeys(word for s in BARE for word in s.words))
-_NUMBERED = re.compile(r"(\D+)\d$")
+_NUMBERED = re.compile(r"^(\D+)\d$")
 
 
 def match(signature: Signature, text: str) -> Facts | None:
