@@ -40,6 +40,8 @@ export type ToPage =
       readonly code: Code;
       readonly findings: readonly Finding[];
     }
+  /** Files that are no longer as they were when the answer came, by their names. */
+  | { readonly kind: "outdated"; readonly files: readonly string[] }
   /** There is no answer at all. */
   | { readonly kind: "problem"; readonly why: string }
   | { readonly kind: "said"; readonly about: string; readonly words: string };

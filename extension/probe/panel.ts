@@ -35,6 +35,7 @@ export class ProbePanel implements vscode.Disposable {
   private problem: ToPage | undefined;
   private running: vscode.CancellationTokenSource | undefined;
   private readonly answers = new vscode.EventEmitter<Shown | undefined>();
+  private readonly watching = vscode.workspace.onDidChangeTextDocument(({ document }) => this.changed(document));
 
   /** Fires with each answer, and with none when the panel is closed. */
   readonly onAnswer = this.answers.event;
@@ -55,6 +56,7 @@ export class ProbePanel implements vscode.Disposable {
 
   dispose(): void {
     this.answers.dispose();
+    this.watching.dispose();
     this.panel?.dispose();
   }
 
@@ -140,6 +142,20 @@ export class ProbePanel implements vscode.Disposable {
     });
   }
 
+  private changed({ uri }: vscode.TextDocument): void {
+    if (this.shown?.texts.has(uri.fsPath)) this.tellOutdated();
+  }
+
+  private tellOutdated(): void {
+    const { texts } = this.shown ?? {};
+    const changed = vscode.workspace.textDocuments.filter((document) => {
+      const { uri } = document;
+      const was = uri.scheme === "file" ? texts?.get(uri.fsPath) : undefined;
+      return was !== undefined && was !== document.getText();
+    });
+    this.tell({ kind: "outdated", files: changed.map(({ uri }) => vscode.workspace.asRelativePath(uri)) });
+  }
+
   private fail(error: unknown): void {
     const why =
       error instanceof NotRunning
@@ -194,6 +210,7 @@ export class ProbePanel implements vscode.Disposable {
     if (!this.model) return;
     this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs, first: this.first });
     this.showAgain();
+    if (this.shown) this.tellOutdated();
     if (this.problem) this.tell(this.problem);
     if (this.running) this.tell({ kind: "running", progress: null });
   }

@@ -5,7 +5,7 @@ import { bytesIn, figure, MODEL, PROBING, probeByLens, probed, probePage } from 
 journey(
   "the lens over a model leads to what its memory goes to, with charts, tables and the lines",
   { files: { "tower.py": MODEL }, settings: PROBING },
-  async (editor) => {
+  async (editor, _disk, profile) => {
     await editor.open("tower.py");
     await probeByLens(editor, "class Tower");
     await editor.page.locator(".notification-list-item", { hasText: "Remat probes tower.py: Tower" }).waitFor();
@@ -52,7 +52,12 @@ journey(
       .first()
       .click();
     await editor.cursorIsAt(15);
+    profile.set({ "remat.showSavedMemory": false });
+    await editor.until("no hints", async () => (await editor.line("▲").count()) === 0);
+    profile.set({ "remat.showSavedMemory": true });
+    await editor.line("▲").first().waitFor();
     await editor.typeInEditor("#");
+    await page.locator("#outdated", { hasText: "tower.py has changed since" }).waitFor();
     await editor.until("the hints to be gone", async () => (await editor.line("▲").count()) === 0);
   },
 );
@@ -74,6 +79,7 @@ journey(
     await page.locator("#ran pre", { hasText: "--optimizer sgd --batch 16" }).waitFor({ timeout: 90_000 });
     const after = bytesIn(await allocated(page));
     ok(after > 1.2 * before, `${after} with twice the batch and SGD, ${before} before`);
+    match(await page.locator("#headline").innerText(), /Tensors hold .* more than as first probed, 136 MiB/);
     await probed(page);
     await page.locator("#variants .link", { hasText: "None" }).click();
     match(await page.locator("#effect-verdict").innerText(), /^No\./);

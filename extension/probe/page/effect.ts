@@ -18,7 +18,7 @@ export function effect(
 ): Child[] {
   return [
     element("p", { id: "effect-verdict", class: variant.active ? "" : "no" }, ...verdict(variant)),
-    element("p", {}, gain(variants, variant)),
+    variant.active && element("p", {}, gain(variants, variant)),
     list(
       "Recomputed in backward",
       variant.checkpointed.map(({ module, className, count }) => named(module, className, count)),

@@ -7,7 +7,13 @@ import { inBytes, inRange } from "../numbers";
 import { nameOf } from "./categories";
 import { needOf, SIGNS, smallestThatFits, verdictOn } from "./need";
 
-export function headline(answer: ProbeAnswer, variant: VariantResult, gpu: string | null): HTMLElement {
+/** `before`: what was needed before anything was turned. */
+export function headline(
+  answer: ProbeAnswer,
+  variant: VariantResult,
+  gpu: string | null,
+  before: VariantResult | undefined,
+): HTMLElement {
   const verdict = verdictOn(answer, variant);
   const need = inRange(needOf(variant));
   const title = verdict
@@ -24,7 +30,21 @@ export function headline(answer: ProbeAnswer, variant: VariantResult, gpu: strin
     { id: "headline", class: verdict?.kind },
     element("h1", {}, ...title),
     element("p", { class: "room" }, room, ` The peak is in ${variant.peakPhase}; ${mostOf(variant)}.`),
+    before && difference(variant, before),
     element("p", { class: "badges" }, badge(variant), trust(answer, variant)),
+  );
+}
+
+/** Of what tensors hold, which no choice of card changes. */
+function difference(variant: VariantResult, before: VariantResult): Child {
+  const more = variant.allocatedBytes - before.allocatedBytes;
+  if (more === 0 || before.allocatedBytes === 0) return null;
+  const percent = Math.round((Math.abs(more) / before.allocatedBytes) * 100);
+  const words = `${inBytes(Math.abs(more))} (${percent} %) ${more > 0 ? "more" : "less"}`;
+  return element(
+    "p",
+    { class: "difference" },
+    `Tensors hold ${words} than as first probed, ${inBytes(before.allocatedBytes)}.`,
   );
 }
 

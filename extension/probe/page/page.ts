@@ -33,11 +33,14 @@ const what = element("p", { class: "source" });
 const status = element("p", { id: "status", role: "status" });
 const cancel = button("Cancel", () => send({ kind: "cancel" }), { class: "secondary", hidden: true });
 const again = button("Probe again", () => send({ kind: "again" }), { class: "secondary" });
+const outdated = element("p", { id: "outdated", role: "status" });
 const results = element("div", { id: "results" });
 const ran = element("div", {});
 const knobs = controls(turned, () => results.classList.add("stale"));
 let shown: Shown | undefined;
 let wanted: Part | null = null;
+/** What the model needed before anything was turned. */
+let before: VariantResult | undefined;
 
 window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
   switch (data.kind) {
@@ -49,6 +52,8 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
       return idle(data.cancelled);
     case "answer":
       return show(data, data.subject);
+    case "outdated":
+      return tellOutdated(data.files);
     case "problem":
       return results.replaceChildren(...filled(problem(data.why)));
     case "said":
@@ -59,6 +64,8 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
 function begin(subject: Subject, turnedTo: Knobs, first: Part | null): void {
   wanted = first;
   shown = undefined;
+  before = undefined;
+  tellOutdated([]);
   what.replaceChildren("Memory probe of ", element("code", {}, subject.name));
   knobs.set(turnedTo);
   results.replaceChildren();
@@ -106,12 +113,14 @@ function idle(cancelled: boolean): void {
 }
 
 function show(now: Shown, subject?: Subject): void {
+  if (subject) tellOutdated([]);
   shown = now;
   const { answer, knobs: of } = now;
   knobs.offer(answer.cards);
   knobs.set(of);
   results.classList.remove("stale");
   const variant = variantIn(answer, of);
+  before ??= variant;
   const focused = document.activeElement?.id;
   results.replaceChildren(...filled(variant ? figures(now, variant) : failed(now)));
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
@@ -153,7 +162,7 @@ function figures({ answer, knobs: of, code, findings }: Shown, variant: VariantR
     if (checkpointing !== undefined) turned({ ...of, checkpointing });
   };
   return [
-    headline(answer, variant, of.gpu),
+    headline(answer, variant, of.gpu, before),
     tiers(variant),
     section("timeline", "Along two steps", timelineOf(variant.timeline, usable, width)),
     section("compare", "Ways to checkpoint", ...comparison(answer, variant, width, select)),
@@ -173,6 +182,11 @@ function wayOf(answer: ProbeAnswer, of: Knobs): Map<string, string> {
 function assumptions({ assumptions: all }: VariantResult): HTMLElement {
   if (all.length === 0) return element("p", {}, "None.");
   return element("ul", {}, ...all.map((one) => element("li", {}, one)));
+}
+
+function tellOutdated(files: readonly string[]): void {
+  const verb = files.length === 1 ? "has" : "have";
+  outdated.textContent = files.length > 0 ? `⚠ ${files.join(", ")} ${verb} changed since. Probe again.` : "";
 }
 
 function tellRan({ command, python }: Subject, answer: ProbeAnswer | null): void {
@@ -224,6 +238,7 @@ document
     element("div", { class: "bar" }, what, cancel, again),
     knobs.form,
     status,
+    outdated,
     results,
     ran,
   );
