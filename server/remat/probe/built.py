@@ -60,6 +60,8 @@ class Built:
     holds_outputs: bool = False
     """the loop keeps the model's output until the next forward has returned (`out = model(...)` in a plain loop);
     Hugging Face's Trainer does not"""
+    step_is_a_function: bool = False
+    """each step runs in a function of its own, so what it holds ends with it, not with the next forward"""
     assumptions: tuple[str, ...] = ()
     """what the builder had to assume, each a sentence"""
     notes: Callable[[], tuple[str, ...]] = tuple

@@ -30,7 +30,11 @@ def estimate(built: Built, variant: Variant, device: Device, gpu: str | None = N
 
     Raises `CannotApplyError` when the variant doesn't fit, and whatever the user's model raises.
     """
-    traced = simulate(built, variant, device, gpu)
+    return estimated(built, variant, simulate(built, variant, device, gpu), device)
+
+
+def estimated(built: Built, variant: Variant, traced: Traced, device: Device) -> VariantResult:
+    """The figures of what `simulate` saw."""
     peaks = peaks_for_cpu(traced.log) if device == "cpu" else peaks_for_cuda(traced.log)
     return result_of(built, variant, traced, peaks, "estimated")
 
@@ -40,7 +44,7 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
     trace = Trace()
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly())
-        world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        trace.fake = world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         model = built.make_model()
         if built.training:
             model.train()

@@ -68,6 +68,8 @@ def run_steps(
             optimizer.step()
             _track_state(optimizer, watcher)
             optimizer.zero_grad()
+        if built.step_is_a_function:
+            held = None
     del held
 
 

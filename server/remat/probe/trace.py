@@ -14,13 +14,16 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from remat.probe.flops import flops_of
 from remat.probe.kernels import STAND_INS
 from remat.probe.lenient import Assumed, Unknowable, assume
+from remat.probe.quick import run_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
-_MATMULS = {"mm", "addmm", "bmm", "baddbmm", "_grouped_mm"}
+_CPU = torch.device("cpu")
 
 
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ class Trace(TorchDispatchMode):
         self.modules: list[str] = []
         self.recomputing = 0
         self.checkpointing = 0
+        self.fake: FakeTensorMode | None = None
+        """the mode this one is inside of, if any"""
         self.scalars_elsewhere = False
         """tensors made from Python numbers stay on the CPU, whose memory doesn't count"""
         self._live: dict[int, tuple[int, object]] = {}
@@ -138,6 +143,11 @@ class Trace(TorchDispatchMode):
 
     # ---- operators
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here; torch's wrapper against that costs as much as the rest of this dispatch."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: torch._ops.OpOverload,
@@ -148,7 +158,8 @@ class Trace(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name
         if name == "prim::device":
-            return func(*args, **kwargs)
+            # Asked for twice an operator; the mode below would take its long way to the same answer.
+            return _CPU if self.fake is not None else func(*args, **kwargs)
         if "device" in kwargs and self.real_on is None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
         out = self._run(func, name, args, kwargs)
@@ -170,7 +181,10 @@ class Trace(TorchDispatchMode):
             return func(*args, **kwargs)
         try:
             stand_in = STAND_INS.get(name)
-            return func(*args, **kwargs) if stand_in is None else stand_in(args, kwargs)
+            if stand_in is not None:
+                return stand_in(args, kwargs)
+            out = NotImplemented if self.fake is None else run_quickly(self.fake, func, args, kwargs)
+            return func(*args, **kwargs) if out is NotImplemented else out
         except Unknowable as error:
             return assume(func, args, error, self.log.assumed, _line_outside_torch())
 

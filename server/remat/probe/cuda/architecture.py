@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 Capability: TypeAlias = "tuple[int, int]"
 
+AMD: Capability = (0, 0)
+"""torch for ROCm gives its BLAS library no workspace from the allocator (torch 2.2 and 2.3, published runs on MI200)"""
 UNKNOWN: Capability = (8, 0)
 """taken where the GPU is not named: from Ampere on there is flash attention; before Hopper the workspace is small"""
 
@@ -25,6 +27,8 @@ _MIB = 2**20
 def capability(gpu: str | None) -> Capability:
     """The compute capability of a GPU by its name; `UNKNOWN` for other names and for None."""
     name = (gpu or "").lower()
+    if re.search(r"(?<![a-z])(amd|mi[23]\d\d)", name):
+        return AMD
     found = [generation for word, generation in _GENERATIONS if re.search(rf"(?<![a-z0-9]){word}(?![0-9])", name)]
     return found[-1] if found else UNKNOWN
 
@@ -35,4 +39,6 @@ def workspace_bytes(generation: Capability) -> int:
     ATen/cuda/CublasHandlePool.cpp, `parseChosenWorkspaceSize` (torch 1.11 to 2.13): `:4096:2:16:8` is 8.125 MiB, and
     from compute capability 9.0 on 32 MiB.
     """
+    if generation == AMD:
+        return 0
     return 32 * _MIB if generation >= (9, 0) else (4096 * 2 + 16 * 8) * 1024

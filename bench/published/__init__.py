@@ -1,0 +1,1 @@
+"""Published measurements as calls of the probe."""
