@@ -123,6 +123,9 @@ def test_a_folder_with_a_failed_attempt_and_one_that_ended_well_is_no_failure(tm
     attempt(tmp_path, 0, {0: ("", FAILED), 1: ("", FAILED)})
     attempt(tmp_path, 1, {0: ("Training finished\n", ""), 1: ("Training finished\n", "")})
     assert remat(tmp_path)[0] == 0
+    noticed = "E1130 08:16:20.815000 7 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
+    (tmp_path / "z_launcher.log").write_text(noticed + "local_rank: 1 (pid: 17263) of binary: /usr/bin/python3\n")
+    assert remat(tmp_path)[0] == 0
 
 
 def test_of_two_attempts_that_failed_alike_a_rank_is_told(tmp_path: Path) -> None:
@@ -132,3 +135,4 @@ def test_of_two_attempts_that_failed_alike_a_rank_is_told(tmp_path: Path) -> Non
     assert status == 1
     (report,) = json.loads(out)
     assert (report["cause"]["id"], report["initiating_rank"]) == ("code.user_exception", 1)
+    assert report["cause"]["lines"][-1] == 7  # of the first attempt, which the second does not explain

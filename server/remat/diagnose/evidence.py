@@ -184,7 +184,8 @@ def _helped(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> bool:
     noticed = [one.line for name in (*_FAILED, "restart") for one in notices.get(name, ())]
     gave_up = "root" in notices or any(_of_launcher(failure) for failure in run.failures)
     before = all(failure.at <= run.restarted for failure in run.failures)
-    return bool(noticed) and not gave_up and before and run.went_on > max(noticed)
+    answered = len(notices.get("failed", ())) <= len(notices.get("restart", ())) and run.went_on > run.restarted
+    return bool(noticed) and not gave_up and before and (answered or run.went_on > max(noticed))
 
 
 def _bare(notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:

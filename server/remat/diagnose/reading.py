@@ -77,6 +77,14 @@ class Run:
             kept = self.notices.setdefault(name, [])
             kept.append(Noticed(name, rank, said.host, number, facts, said.time))
 
+    def ended(self, number: int, *, all_of_them: bool) -> None:
+        """A process has ended, or all have and others are started: what follows is not theirs."""
+        for reader in self.readers.values():
+            if reader.style == "message" and (reader.rank is None or all_of_them):
+                reader.close()
+        if all_of_them:
+            self.restarted = number
+
     @property
     def failures(self) -> list[Failure]:
         every = [failure for reader in self.readers.values() for failure in reader.failures]
@@ -210,11 +218,7 @@ class Recorder:
             if name == "failed":
                 facts["agent"] = said.process
             if name in {"failed", "restart"}:
-                for reader in run.readers.values():
-                    if reader.style == "message" and (reader.rank is None or name == "restart"):
-                        reader.close()  # its process has ended: what follows is another's
-            if name == "restart":
-                run.restarted = number
+                run.ended(number, all_of_them=name == "restart")
             run.notice(name, said, number, facts)
             if name in _LIST:
                 self.listening = number + _LISTEN
