@@ -2,7 +2,6 @@
 # run: python loader_ragged_samples.py
 # cause: data.collate_size
 # fix-says: pad
-# quick: yes
 
 import torch
 from torch.utils.data import DataLoader
