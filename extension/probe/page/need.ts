@@ -45,9 +45,10 @@ export const SIGNS = { fits: "✓", close: "≈", exceeds: "✗" } as const;
 
 /** What is drawn of a variant's bar, from left to right: bytes by category, then what comes on top of tensors. */
 export function partsOf(variant: VariantResult): [string, number][] {
-  const { byCategory, allocatedBytes, reservedBytes, processBytes } = variant;
+  const { byCategory, reservedBytes, processBytes } = variant;
   const parts = Object.entries(byCategory);
-  if (reservedBytes !== null) parts.push(["unused", reservedBytes - allocatedBytes]);
+  const held = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
+  if (reservedBytes !== null) parts.push(["unused", reservedBytes - held]);
   if (reservedBytes !== null && processBytes) {
     parts.push(["context", processBytes.low - reservedBytes], ["uncertain", processBytes.high - processBytes.low]);
   }
