@@ -27,7 +27,8 @@ import torch
 from gpu_models import GPU, SMALL, rows
 
 from remat.probe.estimate import estimate
-from remat.probe.measure import CannotMeasureError, device_here, measure
+from remat.probe.measurable import CannotMeasureError, device_here
+from remat.probe.measure import measure
 from remat.probe.memory_on_cuda import driver
 from remat.probe.messages import Limits
 

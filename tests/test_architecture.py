@@ -66,7 +66,8 @@ def test_only_the_language_server_knows_the_protocol_and_only_the_command_line_i
 
 
 PROBE = PACKAGE / "probe"
-IN_THE_PARENT = {PROBE / f"{name}.py" for name in ("__init__", "messages", "run", "gpus", "memory")}
+BOTH = {PROBE / f"{name}.py" for name in ("__init__", "messages", "calibration", "plain_pickle")}
+IN_THE_PARENT = BOTH | {PROBE / f"{name}.py" for name in ("run", "gpus", "memory", "recorded")}
 WORKER = [m for m in MODULES if PROBE in m.parents and m not in IN_THE_PARENT]  # runs under the user's interpreter
 
 
@@ -75,9 +76,7 @@ def test_only_the_probe_s_worker_imports_torch(module: Path) -> None:
     assert top_level(imports(module)) & {"torch", "transformers", "peft"} == set()
 
 
-@pytest.mark.parametrize(
-    "module", [*WORKER, PACKAGE / "probe" / "messages.py"], ids=lambda m: str(m.relative_to(PACKAGE))
-)
+@pytest.mark.parametrize("module", [*WORKER, *sorted(BOTH)], ids=lambda m: str(m.relative_to(PACKAGE)))
 def test_the_probe_s_worker_runs_where_only_the_user_s_packages_are(module: Path) -> None:
     used = imports(module)
     allowed = {"torch", "transformers", "peft", "remat", "_typeshed", *sys.stdlib_module_names}

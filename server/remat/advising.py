@@ -77,7 +77,7 @@ def _asked(
     answer: VariantResult | Failure = Failure(variant.name, "build", "the worker gave no answer")
     if not run.alive(worker):
         return answer
-    for event in run.ask(worker, replace(request, variants=(variant,), mode="estimate")):
+    for event in run.ask(worker, replace(request, variants=(variant,), mode="estimate", snapshot=None)):
         if isinstance(event, Progress):
             tell(event)
         elif isinstance(event, VariantResult | Failure):

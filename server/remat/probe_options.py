@@ -39,6 +39,7 @@ class Given(TypedDict):
     python: str | None
     time_limit: float
     memory_limit: str | None
+    snapshot: str | None
 
 
 _DTYPES = click.Choice(("fp32", "fp16", "bf16"))
@@ -100,6 +101,11 @@ _OPTIONS = (
     ),
     click.option("--memory-limit", metavar="SIZE", help="Of the process that runs the code.  [default: half of all]"),
     click.option(
+        "--snapshot",
+        metavar="FILE",
+        help="Also write the timeline for https://pytorch.org/memory_viz, as torch.cuda.memory._dump_snapshot does.",
+    ),
+    click.option(
         "--output-format",
         type=click.Choice(("text", "json")),
         default="text",
@@ -118,7 +124,8 @@ def options(command: Callable[_Parameters, None]) -> Callable[_Parameters, None]
 
 def asked(given: Given) -> Asked:
     """Make the request. Raises click's BadParameter for a value that means nothing."""
-    from remat.probe.gpus import budget, bytes_of
+    from remat.probe.calibration import default_path, load
+    from remat.probe.gpus import as_measured, budget, bytes_of
     from remat.probe.messages import Limits, Request
     from remat.probing import Asked as Wanted
 
@@ -130,7 +137,10 @@ def asked(given: Given) -> Asked:
         on = budget(given["budget"]) if given["budget"] else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--budget") from error
-    card = _card(given["gpu"]) or (on if on is not None and on.context.low == on.context.high else None)
+    given_card = _card(given["gpu"])
+    measured = load(default_path())
+    on, given_card = (as_measured(one, measured) if one else None for one in (on, given_card))
+    card = given_card or (on if on is not None and on.context.low == on.context.high else None)
     variants, optional = _variants(given)
     device, mode = given["device"], given["mode"]
     request = Request(
@@ -140,6 +150,7 @@ def asked(given: Given) -> Asked:
         gpu=card.name if card else None,
         mode="measure" if mode == "measure" else "auto" if mode == "auto" else "estimate",
         limits=Limits(given["time_limit"], memory),
+        snapshot=given["snapshot"],
     )
     return Wanted(request, given["output_format"], given["python"], optional, on, card, given["advise"])
 

@@ -19,6 +19,7 @@ from remat.probe.calibration import (
     with_comparison,
     with_constants,
 )
+from remat.probe.gpus import as_measured, card
 from remat.probe.messages import Range
 
 if TYPE_CHECKING:
@@ -109,3 +110,14 @@ def test_the_users_cache_can_be_put_elsewhere(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv("REMAT_CACHE_DIR")
     assert default_path().name == "measurements.json"
     assert default_path().parent.name == "remat"
+
+
+def test_a_card_has_the_context_that_was_measured_here() -> None:
+    h200 = card("H200")
+    assert h200 is not None
+    known = with_constants(Calibration(), replace(T4, gpu="NVIDIA H200", context_bytes=Range(530 * MIB, 560 * MIB)))
+    assert as_measured(h200, known).context == Range(530 * MIB, 560 * MIB)
+    assert as_measured(h200, Calibration()) == h200
+    other = card("L4")
+    assert other is not None
+    assert as_measured(other, known) == other

@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from remat.probe.built import Built, Inputs
 from remat.probe.estimate import estimate
-from remat.probe.measure import CannotMeasureError, device_here, measure, why_not
+from remat.probe.measurable import CannotMeasureError, device_here, why_not
+from remat.probe.measure import measure
 from remat.probe.messages import Limits, Variant, VariantResult, event_line, read_event
 
 NONE = Variant("none", checkpointing="none")

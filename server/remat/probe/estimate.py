@@ -44,7 +44,7 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
     trace = Trace()
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly())
-        trace.fake = world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         model = built.make_model()
         if built.training:
             model.train()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from remat.probe.messages import Range
 
 if TYPE_CHECKING:
+    from remat.probe.calibration import Calibration
     from remat.probe.messages import VariantResult
 
 MIB, GIB = 2**20, 2**30
@@ -97,6 +98,17 @@ def card(name: str) -> Card | None:
     """Find a card by its name, as people and drivers write it: `A100-80GB`, `NVIDIA GeForce RTX 4090`."""
     wanted = _key(name)
     return next((c for c in CARDS if wanted in {_key(c.name), *map(_key, c.aliases)}), None)
+
+
+def as_measured(found: Card, known: Calibration) -> Card:
+    """The card with the context that measurements on this machine gave it; as it is where nothing was measured."""
+    contexts = [item.context_bytes for item in known.constants if _is(found, item.gpu)]
+    return replace(found, context=contexts[-1]) if contexts else found
+
+
+def _is(found: Card, name: str) -> bool:
+    same = card(name)
+    return same is not None and same.name == found.name
 
 
 def names() -> tuple[str, ...]:

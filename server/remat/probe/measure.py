@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
-import sys
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from remat.probe.available import available_memory
 from remat.probe.checkpoint_calls import checkpoint_calls
 from remat.probe.cpu import generator_states
 from remat.probe.estimate import track_model
+from remat.probe.measurable import (
+    CannotMeasureError,
+    device_here,
+    first_line,
+    refuse_too_large,
+    reporting_no_room,
+)
 from remat.probe.memory_on_cpu import CpuMeter
-from remat.probe.memory_on_cuda import CudaMeter, empty, used_before
+from remat.probe.memory_on_cuda import CudaMeter, empty
 from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
 from remat.probe.replay import Peaks, settle_categories
 from remat.probe.result import Traced, result_of
+from remat.probe.snapshot import snapshot_of, write_snapshot
 from remat.probe.step import STEPS, run_steps
 from remat.probe.trace import Log, Trace
 from remat.probe.variants import apply_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from torch import nn
 
@@ -37,26 +42,22 @@ if TYPE_CHECKING:
     from remat.probe.messages import Device, Limits, Variant, VariantResult
 
 WARM_UP, TIMED = 1, 5
-_SAFETY = 1.1
-"""of what is expected, before a run on the CPU is refused: a machine that swaps helps nobody"""
-
-
-class CannotMeasureError(Exception):
-    """What stands in the way of measuring, and what to do: reported as a `Failure` of the stage "measure"."""
-
-    def __init__(self, message: str, how: str) -> None:
-        super().__init__(message)
-        self.how = how
 
 
 def measure(
-    built: Built, variant: Variant, device: Device, limits: Limits, expected: VariantResult | None = None
+    built: Built,
+    variant: Variant,
+    device: Device,
+    limits: Limits,
+    expected: VariantResult | None = None,
+    snapshot: Path | None = None,
 ) -> VariantResult:
     """The real steps of `variant`: two count for memory, as in an estimate; five more, warmed up, for time; two again
     under a trace tell what the memory holds.
 
-    `expected`: the estimate, where there is one; it refuses what would make the machine swap. Raises
-    `CannotMeasureError`, and whatever the user's model raises.
+    `expected`: the estimate, where there is one; it refuses what would make the machine swap. `snapshot`: where
+    torch's own record of the steps goes; on the CPU, which keeps none, what the trace saw.
+    Raises `CannotMeasureError`, and whatever the user's model raises.
     """
     clock = _Clock(limits.seconds)
     place = device_here(device)
@@ -65,14 +66,16 @@ def measure(
             "adamw-8bit stands for the size of its state, and no step of it can be run",
             "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
         )
-    _refuse_too_large(expected, place, limits)
-    with _no_room(place, clock):
-        memory, seconds, traced = _figures(built, variant, place, clock)
+    refuse_too_large(expected, place, limits)
+    with reporting_no_room(place, lambda: clock.stage):
+        memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
     notes = list(memory.notes)
     try:
         traced = _observed(built, variant, place, clock)
+        if snapshot is not None and place.type == "cpu":
+            write_snapshot(snapshot_of(traced.log, "cpu", "measured"), snapshot)
     except Exception as error:  # noqa: BLE001 -- the figures stand; only what they hold stays unknown
-        notes.append(f"what the memory holds is not known: the step could not be traced ({_first_line(error)})")
+        notes.append(f"what the memory holds is not known: the step could not be traced ({first_line(error)})")
     event, seen = _highest(traced.log, memory.peak_phase)
     peaks = Peaks(memory.allocated, memory.reserved, event, memory.peak_phase, memory.phases)
     result = result_of(built, variant, traced, peaks, "measured")
@@ -86,35 +89,6 @@ def measure(
         assumptions=(*built.assumptions, *notes),
         verified=True,
     )
-
-
-def device_here(device: Device) -> torch.device:
-    """The device to measure on; under torchrun the one of this rank. Raises `CannotMeasureError` if there is none."""
-    if device == "cpu":
-        return torch.device("cpu")
-    if not torch.backends.cuda.is_built():
-        raise CannotMeasureError(
-            f"measuring on cuda needs a torch built with CUDA; {sys.executable} has torch {torch.__version__}",
-            "install a CUDA build of torch in this environment, or estimate: --mode estimate needs no GPU",
-        )
-    used_before()
-    if not torch.cuda.is_available():
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        raise CannotMeasureError(
-            f"torch {torch.__version__} finds no GPU"
-            + ("" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"),
-            "see whether `nvidia-smi` lists one and its driver is new enough, or estimate: --mode estimate",
-        )
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-
-
-def why_not(device: Device) -> str | None:
-    """Why nothing can be measured on `device` here; None where it can. `--mode auto` asks this."""
-    try:
-        device_here(device)
-    except CannotMeasureError as error:
-        return str(error)
-    return None
 
 
 # ---- running
@@ -139,10 +113,10 @@ class _Clock:
 class _Recorder:
     """Watches the loop: the memory of the first steps, the time of the last."""
 
-    def __init__(self, meter: CpuMeter | CudaMeter, place: torch.device, clock: _Clock, idle: Trace) -> None:
+    def __init__(self, meter: CpuMeter | CudaMeter, clock: _Clock, idle: Trace) -> None:
         self.memory: Memory | None = None
         self.seconds = [0.0] * (STEPS + WARM_UP + TIMED)
-        self._meter, self._place, self._clock, self._idle = meter, place, clock, idle
+        self._meter, self._place, self._clock, self._idle = meter, meter.place, clock, idle
         self._since: tuple[int, float] | None = None
 
     def begin(self, phase: str, step: int) -> None:
@@ -176,16 +150,20 @@ class _Recorder:
     def track(self, tensor: torch.Tensor, operator: str, category: str) -> None: ...
 
 
+def _meter(place: torch.device, snapshot: Path | None) -> CpuMeter | CudaMeter:
+    return CpuMeter() if place.type == "cpu" else CudaMeter(place, snapshot)
+
+
 def _figures(
-    built: Built, variant: Variant, place: torch.device, clock: _Clock
+    built: Built, variant: Variant, meter: CpuMeter | CudaMeter, clock: _Clock
 ) -> tuple[Memory, tuple[float, ...], Traced]:
     """Memory and times, with nothing in the way of the step."""
-    meter = CpuMeter() if place.type == "cpu" else CudaMeter(place)
+    place = meter.place
     meter.model_comes()
     model, policy = _made(built, variant, place)
     meter.model_is_there(model)
     idle, modules = Trace(), Modules(model)
-    recorder = _Recorder(meter, place, clock, idle)
+    recorder = _Recorder(meter, clock, idle)
     steps = STEPS + WARM_UP + TIMED
     with checkpoint_calls(idle, modules, policy) as calls:
         run_steps(built, variant, model, recorder, steps=steps, device=place)
@@ -234,53 +212,3 @@ def _highest(log: Log, phase: str) -> tuple[int, int]:
         if now == phase and alive > best:
             best, where = alive, index
     return where, max(best, 0)
-
-
-# ---- refusing
-
-
-def _refuse_too_large(expected: VariantResult | None, place: torch.device, limits: Limits) -> None:
-    """On a GPU only the host's part is looked at: running out of the GPU's memory harms nobody, and is an answer."""
-    if expected is None:
-        return
-    needed = expected.allocated_bytes if place.type == "cpu" else expected.by_category.get("parameters", 0)
-    there = available_memory(limits.memory_bytes)
-    if there is not None and needed * _SAFETY > there:
-        what = "the steps" if place.type == "cpu" else "the weights, before they go to the GPU,"
-        raise CannotMeasureError(
-            f"{what} are expected to need {_gib(needed)}; {_gib(there)} are free here",
-            "ask for a smaller --batch or --seq, free some memory, or estimate: --mode estimate",
-        )
-
-
-@contextlib.contextmanager
-def _no_room(place: torch.device, clock: _Clock) -> Iterator[None]:
-    """Says of a step that ran out of memory where it was, what it had and what was asked."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        had = ""
-        if place.type == "cuda":
-            free, total = torch.cuda.mem_get_info(place)
-            peak = torch.cuda.max_memory_allocated(place)
-            had = f" with {_gib(peak)} allocated, of {_gib(total)} on the GPU ({_gib(free)} free now)"
-        raise CannotMeasureError(
-            f"{clock.stage} ran out of memory{had}: {_first_line(error)}",
-            "ask for a smaller --batch or --seq or for --checkpointing all, or estimate: --mode estimate",
-        ) from error
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.2f} GiB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from remat.probe.messages import PhasePeak
@@ -36,6 +37,7 @@ class CpuMeter:
     """Begin it before the model is made, tell it each phase, and stop it after the steps that count."""
 
     def __init__(self) -> None:
+        self.place = torch.device("cpu")
         self._profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
         self._own = 0
 

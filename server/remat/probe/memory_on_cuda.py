@@ -10,30 +10,39 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from remat.probe.calibration import Constants
 from remat.probe.memory_on_cpu import Memory
 from remat.probe.messages import PhasePeak, Range
 from remat.probe.replay import PHASES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import nn
 
 MIB = 2**20
+_ENTRIES = 1_000_000
+"""of a record: far more than the steps of most models make"""
 
 
 class CudaMeter:
     """Begin it before the model is made, tell it each phase, and stop it after the steps that count."""
 
-    def __init__(self, place: torch.device) -> None:
-        self._place = place
+    def __init__(self, place: torch.device, snapshot: Path | None = None) -> None:
+        """`snapshot`: where torch's own record of the steps goes."""
+        self.place = place
+        self._snapshot = snapshot
         self._now = (0, "load")
         self._peaks: dict[tuple[int, str], int] = {}
         self._allocated = self._reserved = self._before = 0
         self._peak_phase = "load"
 
     def model_comes(self) -> None:
-        empty(self._place)
-        torch.cuda.reset_peak_memory_stats(self._place)
-        self._before = torch.cuda.memory_allocated(self._place)
+        empty(self.place)
+        torch.cuda.reset_peak_memory_stats(self.place)
+        if self._snapshot is not None:
+            torch.cuda.memory._record_memory_history(max_entries=_ENTRIES)
+        self._before = torch.cuda.memory_allocated(self.place)
 
     def model_is_there(self, model: nn.Module) -> None:
         """The statistics count from before the model came."""
@@ -44,18 +53,14 @@ class CudaMeter:
 
     def stop(self) -> Memory:
         self._read()
+        if self._snapshot is not None:
+            torch.cuda.memory._dump_snapshot(str(self._snapshot))
+            torch.cuda.memory._record_memory_history(enabled=None)
         last = {name: size for (step, name), size in self._peaks.items() if step == self._now[0] or name == "load"}
         phases = tuple(PhasePeak(name, last[name]) for name in PHASES if name in last)
-        process = process_bytes(self._place)
-        reserved_now = torch.cuda.memory_reserved(self._place)
-        seen = (
-            None
-            if process is None
-            else Range(
-                max(process.low - reserved_now, 0) + self._reserved,
-                max(process.high - reserved_now, 0) + self._reserved,
-            )
-        )
+        process = process_bytes(self.place)
+        reserved_now = torch.cuda.memory_reserved(self.place)
+        seen = None if process is None else _at_the_peak(process, self._reserved - reserved_now)
         return Memory(self._allocated, self._reserved, seen, self._peak_phase, phases, self._notes(process))
 
     def _read(self) -> None:
@@ -63,12 +68,12 @@ class CudaMeter:
 
         Allocation is the host's doing: nothing has to be waited for.
         """
-        highest = torch.cuda.max_memory_allocated(self._place)
-        self._reserved = max(self._reserved, torch.cuda.max_memory_reserved(self._place))
+        highest = torch.cuda.max_memory_allocated(self.place)
+        self._reserved = max(self._reserved, torch.cuda.max_memory_reserved(self.place))
         self._peaks[self._now] = max(self._peaks.get(self._now, 0), highest)
         if highest > self._allocated:
             self._allocated, self._peak_phase = highest, self._now[1]
-        torch.cuda.reset_peak_memory_stats(self._place)
+        torch.cuda.reset_peak_memory_stats(self.place)
 
     def _notes(self, process: Range | None) -> tuple[str, ...]:
         notes = []
@@ -79,6 +84,11 @@ class CudaMeter:
         elif process.low != process.high:
             notes.append("nvidia-smi does not list this process: the process' memory is a range, others may be in it")
         return tuple(notes)
+
+
+def _at_the_peak(now: Range, given_back: int) -> Range:
+    """The context stays as it is; what the allocator has given back since the peak was there too."""
+    return Range(now.low + given_back, now.high + given_back)
 
 
 def empty(place: torch.device) -> None:
@@ -117,6 +127,27 @@ def used_before() -> dict[str, int]:
 
 def _uuid(place: torch.device) -> str:
     return str(getattr(torch.cuda.get_device_properties(place), "uuid", "")).removeprefix("GPU-")
+
+
+def constants_here(place: torch.device) -> Constants | None:
+    """What this GPU takes beside the tensors, after a measurement; None where the driver doesn't name the process."""
+    process = process_bytes(place)
+    if process is None or process.low != process.high:
+        return None
+    context = process.low - torch.cuda.memory_reserved(place)
+    return Constants(
+        torch.cuda.get_device_name(place), torch.__version__, driver(), Range(context, context), workspace_bytes(place)
+    )
+
+
+def workspace_bytes(place: torch.device) -> int | None:
+    """What cuBLAS takes of the allocator with the first product of a thread; None where none can be seen."""
+    empty(place)
+    left = torch.ones(64, 64, device=place)
+    before = torch.cuda.memory_allocated(place)
+    product = left @ left
+    taken = torch.cuda.memory_allocated(place) - before - product.numel() * product.element_size()
+    return taken if taken > 0 else None
 
 
 def driver() -> str:

@@ -63,7 +63,11 @@ class Request:
     gpu: str | None = None
     """name of the GPU, for its context and workspaces, e.g. "T4"; None: not known"""
     mode: Mode = "estimate"
+    """auto: estimate, and measure beside it where the device is here"""
     limits: Limits = Limits()
+    snapshot: str | None = None
+    """a file for the timeline in the format of torch.cuda.memory._snapshot; several results have a file each, with
+    the variant's name, and `measured`, before the suffix"""
 
 
 # ---- what comes back

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Literal, TextIO, TypeAlias
 
     import torch
@@ -112,7 +112,9 @@ def _answer(request: Request, say: Say) -> None:
         return
     for done, variant in enumerate(request.variants):
         try:
-            say(_answered(built, variant, request, partial(_tell, say, variant.name, done, total)))
+            tell = partial(_tell, say, variant.name, done, total)
+            for event in _answers(built, variant, request, tell):
+                say(event)
         except BaseException as error:  # noqa: BLE001
             of_all = _now[0] == "build" and type(error).__name__ == "FactMissingError"
             say(_failure(None if of_all else variant.name, error))
@@ -135,27 +137,15 @@ def _resolved(target: str, folder: str) -> Built:
     return _built[target, folder]
 
 
-def _answered(built: Built, variant: Variant, request: Request, stage: Callable[[Stage], None]) -> Event:
-    from remat.probe.estimate import estimate  # noqa: PLC0415
-    from remat.probe.messages import AS_WRITTEN  # noqa: PLC0415
+def _answers(built: Built, variant: Variant, request: Request, tell: Callable[[Stage], None]) -> Iterator[Event]:
+    from remat.probe.answering import answers  # noqa: PLC0415  (it needs torch)
 
-    autocast, optimizer = variant.autocast or built.autocast, variant.optimizer
-    if optimizer == AS_WRITTEN and built.make_optimizer is None and built.optimizer is not None:
-        optimizer = built.optimizer
-    settled = replace(variant, autocast=autocast, optimizer=optimizer)
-    result = estimate(_telling(built, stage), settled, request.device, request.gpu)
-    if _is_measured(request):
-        from remat.probe.measure import measure  # noqa: PLC0415
+    def begin_measuring() -> None:
+        _now[0] = "measure"
+        tell("measure")
 
-        stage("measure")
-        result = measure(built, settled, request.device, request.limits, result)
-    return replace(result, assumptions=tuple(dict.fromkeys((*built.notes(), *result.assumptions))))
-
-
-def _is_measured(request: Request) -> bool:
-    from remat.probe.measure import why_not  # noqa: PLC0415
-
-    return request.mode == "measure" or (request.mode == "auto" and why_not(request.device) is None)
+    _now[0] = "build"
+    yield from answers(built, _telling(built, tell), variant, request, begin_measuring)
 
 
 def _telling(built: Built, tell: Callable[[Stage], None]) -> Built:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from remat.probe.gpus import CARDS, UNKNOWN, Verdict, process_bytes, verdict
@@ -96,7 +97,9 @@ def as_text(probed: Probed) -> Iterator[Piece]:
     """A table with a bar for each variant, then what each of them holds, then what was assumed."""
     if probed.variants:
         yield from _heading(probed)
+        probed = _told_apart(probed)
         yield from _table(probed)
+        yield from _side_by_side(probed.variants)
         for result in probed.variants:
             yield Piece("\n")
             yield from _details(result)
@@ -113,6 +116,26 @@ def _heading(probed: Probed) -> Iterator[Piece]:
     yield Piece(f": one training step, {kinds} for {probed.device}")
     yield Piece(f", torch {versions['torch']}" if "torch" in versions else "")
     yield Piece(f", {probed.seconds:.1f} s\n\n")
+
+
+def _told_apart(probed: Probed) -> Probed:
+    """Where a variant is estimated and measured, its name says which."""
+    if len({result.kind for result in probed.variants}) < 2:
+        return probed
+    named = (replace(result, name=f"{result.name}, {result.kind}") for result in probed.variants)
+    return replace(probed, variants=tuple(named))
+
+
+def _side_by_side(results: Sequence[VariantResult]) -> Iterator[Piece]:
+    """How far each estimate is from the measurement that follows it."""
+    for was, came in pairwise(results):
+        if (was.kind, came.kind) != ("estimated", "measured"):
+            continue
+        told = [f"allocated {was.allocated_bytes / max(came.allocated_bytes, 1) - 1:+.2%}"]
+        if was.reserved_bytes is not None and came.reserved_bytes:
+            told.append(f"reserved {was.reserved_bytes / came.reserved_bytes - 1:+.2%}")
+        name = came.name.removesuffix(", measured")
+        yield Piece(f"{visible(name)}: the estimate differs from the measurement by {', '.join(told)}\n")
 
 
 def _table(probed: Probed) -> Iterator[Piece]:

@@ -1,0 +1,108 @@
+"""What the worker answers for one variant: its estimate, its measurement, or both beside each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from remat.probe import calibration
+from remat.probe.estimate import estimated, simulate
+from remat.probe.measurable import CannotMeasureError, device_here, why_not
+from remat.probe.measure import measure
+from remat.probe.memory_on_cuda import constants_here
+from remat.probe.messages import AS_WRITTEN, Log
+from remat.probe.snapshot import snapshot_of, write_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from remat.probe.built import Built
+    from remat.probe.messages import Event, Request, Variant, VariantResult
+
+
+def answers(
+    built: Built, told: Built, variant: Variant, request: Request, begin_measuring: Callable[[], None]
+) -> Iterator[Event]:
+    """`told`: `built`, saying what it does while it is estimated. Raises what the user's code does, and why nothing
+    can be measured, unless an estimate answers already.
+    """
+    variant = _settled(built, variant)
+    expected = _expected(told, variant, request)
+    if expected is not None and request.mode != "measure":
+        yield _noted(built, expected)
+    if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
+        return
+    begin_measuring()
+    try:
+        came = measure(built, variant, request.device, request.limits, expected, _file(request, variant, "measured"))
+    except CannotMeasureError as error:
+        if request.mode != "auto":
+            raise
+        yield Log(f"{variant.name} was not measured: {error}; {error.how}")
+        return
+    yield _noted(built, came)
+    if expected is not None:
+        _remember(request, expected, came)
+
+
+def _settled(built: Built, variant: Variant) -> Variant:
+    """What the variant leaves to the target, said."""
+    optimizer = variant.optimizer
+    if optimizer == AS_WRITTEN and built.make_optimizer is None and built.optimizer is not None:
+        optimizer = built.optimizer
+    return replace(variant, autocast=variant.autocast or built.autocast, optimizer=optimizer)
+
+
+def _expected(built: Built, variant: Variant, request: Request) -> VariantResult | None:
+    """The estimate; None where only a measurement is wanted and the model can't be estimated."""
+    try:
+        traced = simulate(built, variant, request.device, request.gpu)
+    except Exception:
+        if request.mode != "measure":
+            raise
+        return None
+    file = _file(request, variant, "estimated")
+    if file is not None and request.mode != "measure":
+        write_snapshot(snapshot_of(traced.log, request.device, "estimated"), file)
+    return estimated(built, variant, traced, request.device)
+
+
+def _noted(built: Built, result: VariantResult) -> VariantResult:
+    return replace(result, assumptions=tuple(dict.fromkeys((*built.notes(), *result.assumptions))))
+
+
+def _file(request: Request, variant: Variant, kind: str) -> Path | None:
+    """Where the snapshot of this result goes; nowhere if none is wanted."""
+    if request.snapshot is None:
+        return None
+    file = Path(request.folder, request.snapshot)
+    parts = [file.stem]
+    if len(request.variants) > 1:
+        parts.append(re.sub(r"[^\w.-]+", "-", variant.name))
+    if kind == "measured" and request.mode == "auto":
+        parts.append(kind)
+    return file.with_name("-".join(parts) + file.suffix)
+
+
+def _remember(request: Request, expected: VariantResult, came: VariantResult) -> None:
+    """What was learnt, in the user's cache: the constants of this GPU, and how near the estimate was."""
+    path = calibration.default_path()
+    known = calibration.load(path)
+    on = "cpu"
+    if request.device == "cuda":
+        place = device_here("cuda")
+        on = torch.cuda.get_device_name(place)
+        constants = constants_here(place)
+        known = known if constants is None else calibration.with_constants(known, constants)
+    target = request.target
+    if not target.startswith("hf:"):
+        target = str(Path(request.folder, target).absolute())
+    comparison = calibration.Comparison(
+        target, came.name, on, torch.__version__, expected.allocated_bytes, came.allocated_bytes,
+        expected.reserved_bytes, came.reserved_bytes,
+    )  # fmt: skip
+    calibration.save(path, calibration.with_comparison(known, comparison))
