@@ -95,12 +95,12 @@ journey(
     await editor.shot("question");
     equal((await editor.notifications()).length, 0);
     await editor.pick("All text in terminal");
-    match(await (await editor.report("text of terminal")).innerText(), /requires_grad/);
+    match(await (await editor.report("Diagnosis of text of terminal")).innerText(), /requires_grad/);
     equal(await editor.clipboard(), "MINE");
 
     await editor.selectInTerminal("Traceback", "RuntimeError: element");
     await editor.command(SELECT);
-    match(await (await editor.report("selection in terminal")).innerText(), /requires_grad/);
+    match(await (await editor.report("Diagnosis of selection in terminal")).innerText(), /requires_grad/);
     equal(await editor.clipboard(), "MINE");
     await editor.shot("report");
   },
