@@ -25,6 +25,7 @@ _TEXTS = re.compile(
     r"(encoder_hidden_states|context|cond|conditioning|text|memory|.*_embeds?|.*embeddings?|hidden_states)"
 )
 _STATES = re.compile(r"(h|h0|hx|hidden|state|hidden_state|prev_state)")
+_PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|input|inputs|data")
 _LENGTHS = re.compile(r"(lengths?|.*_lengths?|lens?|seq_lens?)")
 
 
@@ -42,6 +43,8 @@ class Facts:
     """layers and width of a recurrent state"""
     image: tuple[int, ...] | None = None
     """given by the user"""
+    pictures: bool = True
+    """whether any layer works on pictures"""
 
 
 def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
@@ -60,17 +63,21 @@ def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
         condition=condition,
         states=states,
         image=image,
+        pictures=any(isinstance(m, nn.Conv2d | nn.ConvTranspose2d) for m in parts),
     )
 
 
 def candidates(name: str, use: Use, known: Facts) -> list[Shape]:
     """Return shapes of one input, the likeliest first."""
     by_module = list(_of_module(use, known)) if use.consumer is not None else []
-    by_name = list(_of_name(name, known))
-    fallback = [] if by_module or by_name else list(_of_anything(use, known))
-    found = [*by_module, *by_name, *fallback]
+    found = [*by_module, *_of_name(name, known), *_of_anything(name, use, known)]
     ranked = [shape for shape in found if use.rank is None or len(shape.dims) == use.rank]
-    return list(dict.fromkeys(ranked or found or _of_rank(use.rank, known)))
+    return list(dict.fromkeys(ranked or [*_of_rank(use.rank, known), *found]))
+
+
+def by_name(name: str, known: Facts) -> list[Shape]:
+    """Return what an input that may be left out looks like, if its name tells."""
+    return list(_of_name(name, known)) if not _MASKS.fullmatch(name.lower()) else []
 
 
 def _of_module(use: Use, known: Facts) -> Iterator[Shape]:
@@ -90,8 +97,15 @@ def _of_module(use: Use, known: Facts) -> Iterator[Shape]:
         )
     elif isinstance(module, nn.Linear):
         yield from _vectors(module.in_features, use)
-    elif isinstance(module, nn.RNNBase):
+    else:
+        yield from _of_other_module(module, known)
+
+
+def _of_other_module(module: nn.Module | None, known: Facts) -> Iterator[Shape]:
+    if isinstance(module, nn.RNNBase):
         yield Shape((BATCH, SEQ, module.input_size) if module.batch_first else (SEQ, BATCH, module.input_size))
+    elif isinstance(module, nn.RNNCellBase):
+        yield from (Shape((BATCH, module.input_size)), Shape((BATCH, SEQ, module.input_size)))
     elif isinstance(module, nn.MultiheadAttention):
         yield Shape((BATCH, SEQ, module.embed_dim) if module.batch_first else (SEQ, BATCH, module.embed_dim))
     elif isinstance(module, nn.LayerNorm):
@@ -142,12 +156,15 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
         yield Shape((BATCH, SEQ), "int", known.vocabulary)
 
 
-def _of_anything(use: Use, known: Facts) -> Iterator[Shape]:
+def _of_anything(name: str, use: Use, known: Facts) -> Iterator[Shape]:
+    """Yield what models take most, for an input of which nothing better is known or fits."""
+    if known.pictures and (_PICTURES.fullmatch(name.lower()) or use.flattened):
+        yield from (*_images(3, known), *_images(1, known))
     if known.vocabulary:
         yield Shape((BATCH, SEQ), "int", known.vocabulary)
-    yield from _images(3, known)
     if known.width:
         yield from _vectors(known.width, use)
+    yield from (*_images(3, known), *_images(1, known))
 
 
 def _of_rank(rank: int | None, known: Facts) -> list[Shape]:

@@ -41,8 +41,11 @@ class Arguments:
         return callee(*(make() for make in self.positional), **{name: make() for name, make in self.named})
 
 
-def arguments_for(callee: Callee[object], file: File, place: Location) -> Arguments:
-    """Find what `callee` has to be called with. Raises FactMissingError, which names what can't be known."""
+def arguments_for(callee: Callee[object], file: File, place: Location, inside: str = "{}") -> Arguments:
+    """Find what `callee` has to be called with. Raises FactMissingError, which names what can't be known.
+
+    `inside`: the expression that its call is a part of, such as `GPT({})` for a configuration.
+    """
     needed = [
         p for p in _parameters(callee) if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
     ]
@@ -51,7 +54,7 @@ def arguments_for(callee: Callee[object], file: File, place: Location) -> Argume
     configs = {p.name: config_class(p, callee, file) for p in needed}
     if all(cls is not None for cls in configs.values()):
         try:
-            return _configured(cast("dict[str, type]", configs), file, place)
+            return _configured(cast("dict[str, type]", configs), file, place, _call_of(callee, inside))
         except FactMissingError:
             found = _as_called(callee, file)
             if found is None:
@@ -65,7 +68,7 @@ def arguments_for(callee: Callee[object], file: File, place: Location) -> Argume
     given = ", ".join(f"{p.name}=…" for p in needed)
     raise FactMissingError(
         f"{_listed(missing)} of `{name}(…)`, which {'has' if len(missing) == 1 else 'have'} no default",
-        f"add above `{name}`, at {place.path}:{place.line}: # remat: probe(model={name}({given}))",
+        f"add above line {place.line} of {place.path}: # remat: probe(model={inside.format(f'{name}({given})')})",
         place,
     )
 
@@ -89,11 +92,15 @@ def config_class(parameter: inspect.Parameter, callee: object, file: File) -> ty
     return None
 
 
-def _configured(configs: dict[str, type], file: File, place: Location) -> Arguments:
+def _call_of(callee: object, inside: str) -> str:
+    return inside.format(f"{getattr(callee, '__name__', 'model')}({{}})")
+
+
+def _configured(configs: dict[str, type], file: File, place: Location, inside: str) -> Arguments:
     makers: list[tuple[str, Callable[[], object]]] = []
     said: list[str] = []
     for name, cls in configs.items():
-        inner = arguments_for(cast("Callee[object]", cls), file, place)
+        inner = arguments_for(cast("Callee[object]", cls), file, place, inside)
         makers.append((name, lambda cls=cls, inner=inner: inner.call(cls)))  # type: ignore[misc]
         said += inner.assumptions or (f"{name} is {cls.__name__}() with its defaults",)
     return Arguments((), tuple(makers), tuple(said))
@@ -164,7 +171,7 @@ def _calls(name: str, file: File) -> Iterator[tuple[File, ast.Module, ast.Call]]
         if calls:
             try:
                 other = file.project.file(path)
-            except Exception:  # noqa: BLE001, S112  (any code of the user's; the next file may do)
+            except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next file may do)
                 continue
             yield from ((other, tree, call) for call in calls)
 
@@ -172,7 +179,7 @@ def _calls(name: str, file: File) -> Iterator[tuple[File, ast.Module, ast.Call]]
 def _near(path: Path) -> list[Path]:
     """Return the file itself, then those beside it and one folder above."""
     beside = sorted(path.parent.glob("*.py"))[:_MOST_FILES]
-    above = sorted(path.parent.parent.glob("*.py"))[:_MOST_FILES] if (path.parent / "__init__.py").exists() else []
+    above = sorted(path.parent.parent.glob("*.py"))[:_MOST_FILES]
     return [path, *(p for p in [*beside, *above] if p != path and p.is_file())]
 
 

@@ -49,15 +49,34 @@ class _Reading:
 
 def uses(module: nn.Module, depth: int = 0) -> dict[str, Use]:
     """Return what `module.forward` does with each parameter; nothing for one whose source isn't to be had."""
-    function = _function(type(module).forward)
+    function = _function(real_forward(module))
     if function is None or depth > _DEEPEST:
         return {}
+    return _uses_in(function, module, depth)
+
+
+def _uses_in(function: ast.FunctionDef, module: nn.Module, depth: int) -> dict[str, Use]:
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
     reading = _Reading(module, {name: name for name in names[1:]}, depth=depth)
     reading.found = {name: Use() for name in names[1:]}
     for statement in function.body:
         _read(reading, statement)
     return reading.found
+
+
+def real_forward(module: nn.Module) -> Callee[object]:
+    """Return the method that takes the inputs by name: forward, or the one that it hands everything on to."""
+    forward = cast("Callee[object]", module.forward)
+    function = _function(forward)
+    if function is None or function.args.args[1:] or function.args.vararg is None:
+        return forward
+    for call in ast.walk(function):
+        star = isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Starred)
+        if star and isinstance(call, ast.Call) and dotted(call.func).startswith("self."):
+            method = getattr(module, dotted(call.func).removeprefix("self."), None)
+            if method is not None:
+                return real_forward(method) if isinstance(method, nn.Module) else cast("Callee[object]", method)
+    return forward
 
 
 def first_with_weights(module: nn.Module, depth: int = 0) -> nn.Module | None:
@@ -139,6 +158,7 @@ def _call(reading: _Reading, node: ast.Call) -> None:
     if name.split(".")[-1] == "checkpoint" and node.args:  # the function comes first
         node = ast.Call(node.args[0], node.args[1:], node.keywords)
     callee = _module(reading, node.func)
+    own = _own_method(reading, name) if callee is None else {}
     given = [(index, argument) for index, argument in enumerate(node.args)]
     for index, argument in given:
         parameter = _parameter(reading, argument)
@@ -147,6 +167,9 @@ def _call(reading: _Reading, node: ast.Call) -> None:
         if callee is not None:
             consumer = _consumer_inside(callee, index, None, reading.depth)
             reading.found[parameter] = replace(reading.found[parameter], consumer=consumer)
+        elif own:
+            inner = next(iter(list(own.values())[index : index + 1]), Use())
+            reading.found[parameter] = replace(inner, keys=reading.found[parameter].keys)
         elif name.endswith("flatten"):
             reading.found[parameter] = replace(reading.found[parameter], flattened=True)
     for keyword in node.keywords:
@@ -154,6 +177,13 @@ def _call(reading: _Reading, node: ast.Call) -> None:
         if parameter is not None and callee is not None and reading.found[parameter].consumer is None:
             consumer = _consumer_inside(callee, 0, keyword.arg, reading.depth)
             reading.found[parameter] = replace(reading.found[parameter], consumer=consumer)
+
+
+def _own_method(reading: _Reading, name: str) -> dict[str, Use]:
+    """Return what `self.method(...)` does with its parameters."""
+    method = getattr(type(reading.module), name.removeprefix("self."), None) if name.startswith("self.") else None
+    function = _function(method) if method is not None and reading.depth < _DEEPEST else None
+    return {} if function is None else _uses_in(function, reading.module, reading.depth + 1)
 
 
 def _consumer_inside(callee: nn.Module, index: int, keyword: str | None, depth: int) -> nn.Module | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from remat.probe.building import building
 from remat.probe.built import Built, FactMissingError
 from remat.probe.hugging_face_inputs import assumptions, make_batch
 from remat.probe.losses import loss_of
@@ -42,7 +43,10 @@ def built(name: str, folder: Path) -> Built:
         return make_batch(base, size, seq)
 
     return Built(
-        make_model=partial(_of_transformers, str(place)), make_batch=batch, make_loss=loss_of, notes=lambda: tuple(said)
+        make_model=building()(partial(_of_transformers, str(place))),
+        make_batch=batch,
+        make_loss=loss_of,
+        notes=lambda: tuple(said),
     )
 
 

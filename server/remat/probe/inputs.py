@@ -15,8 +15,8 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from remat.probe.built import FactMissingError
-from remat.probe.candidates import candidates, facts
-from remat.probe.forward_use import Use, first_with_weights, uses
+from remat.probe.candidates import by_name, candidates, facts
+from remat.probe.forward_use import Use, first_with_weights, real_forward, uses
 from remat.probe.lenient import Unknowable
 from remat.probe.losses import own_loss
 from remat.probe.shapes import SEQ, Recipe, Shape, Sizes, dtype_of_floats
@@ -92,7 +92,9 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     choices = {name: _choices(name, found.get(name, Use()), model, spec) for name in needed}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
-    for values in _likeliest_first(choices):
+    named: dict[str, list[Value]] = {name: [*by_name(name, facts(model, spec.image))] for name in optional}
+    also = {name: shapes for name, shapes in named.items() if shapes}
+    for values in itertools.chain(_likeliest_first(choices), _likeliest_first({**choices, **also} if also else {})):
         fits, output = search.fits(Recipe(values))
         if fits:
             recipe, output = _with_targets(search, Recipe(values), output, optional)
@@ -113,7 +115,7 @@ def _choices(name: str, use: Use, model: nn.Module, spec: Spec) -> list[Value]:
 
 def _parameters(model: nn.Module, place: Location) -> tuple[list[str], list[str]]:
     """Return the names of forward's parameters without a default, and of those with None as theirs."""
-    parameters = list(inspect.signature(model.forward).parameters.values())
+    parameters = list(inspect.signature(real_forward(model)).parameters.values())
     open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
     needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
     if not needed and (open_ended or not parameters):
@@ -143,11 +145,17 @@ def _longest(model: nn.Module) -> int:
 def _likeliest_first(choices: Mapping[str, list[Value]]) -> Iterator[dict[str, Value]]:
     """Yield combinations of one choice for each name, those near the front of every list first."""
     lists = [list(enumerate(values)) for values in choices.values()]
-    if not all(lists):
+    if not lists or not all(lists):
         return
     few = [values[:24] for values in lists] if len(lists) < 4 else [values[:4] for values in lists]
-    for combination in sorted(itertools.product(*few), key=lambda c: sum(rank for rank, _ in c)):
+    for combination in sorted(itertools.product(*few), key=_unlikelihood):
         yield dict(zip(choices, (value for _, value in combination), strict=True))
+
+
+def _unlikelihood(combination: tuple[tuple[int, Value], ...]) -> int:
+    """Count how far down the lists a combination is; inputs of one shape are likelier than others."""
+    alike = len({str(value) for _, value in combination}) == 1
+    return sum(rank for rank, _ in combination) - (3 if alike and len(combination) > 1 else 0)
 
 
 def _with_targets(search: _Search, recipe: Recipe, output: object, optional: list[str]) -> tuple[Recipe, object]:

@@ -87,13 +87,19 @@ class File:
             if statement.when is When.AT_ONCE or _is_star(statement) or self._is_local_import(statement.node):
                 try:
                     self.run(number)
-                except Exception as error:  # noqa: BLE001  (any code of the user's)
+                except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
                     self.failed[number] = error
 
     def look_up(self, name: str) -> object:
         """Run what binds `name`; KeyError where nothing does."""
         namespace = vars(self.module)
-        for number in self.plan.by_name.get(name, ()):
+        numbers = self.plan.by_name.get(name, ())
+        running = max(self.open, default=len(self.plan.statements))
+        for number in (n for n in numbers if n < running):  # what comes later has not run when this one does
+            self.run(number)
+        if name in namespace:
+            return namespace[name]
+        for number in numbers:
             self.run(number)
         if name in namespace:
             return namespace[name]

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from remat.probe import hugging_face_inputs
+from remat.probe.building import building
 from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.fakes import cast_module
 from remat.probe.inputs import batch_of, find, sizes_said
@@ -17,7 +18,7 @@ from remat.probe.loading import read
 from remat.probe.losses import described, loss_of
 from remat.probe.scopes import evaluate
 from remat.probe.shapes import dtype_of_floats
-from remat.probe.weights import set_aside
+from remat.probe.weights import left_out, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,18 @@ def _model(made: Made, known: _Known) -> nn.Module:
 
 
 def _once(made: Made) -> nn.Module:
-    model = made.make()
+    with building():
+        try:
+            model = made.make()
+        except (TypeError, NameError, AttributeError) as error:
+            if options := left_out():
+                raise FactMissingError(
+                    f"options {', '.join(options)}, which the script requires ({type(error).__name__}: {error})",
+                    f"say how the model is made, above line {made.place.line} of {made.place.path}: "
+                    "# remat: probe(model=…)",
+                    made.place,
+                ) from error
+            raise
     if isinstance(model, tuple) and model and isinstance(model[0], nn.Module):
         model = model[0]
     if not isinstance(model, nn.Module):

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import torch
 from torch import nn
 
 from remat.probe import hugging_face
+from remat.probe.building import outside
 from remat.probe.built import Built, FactMissingError
 from remat.probe.construct import arguments_for
 from remat.probe.loading import File, Project, install, packages, read
@@ -20,7 +20,7 @@ from remat.probe.made import Made, built_from
 from remat.probe.messages import Location
 from remat.probe.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.spec import NOTHING, Spec, owner, spec_of, specs
-from remat.probe.statements import dotted, plan
+from remat.probe.statements import bound_names, dotted, plan
 from remat.probe.weights import keep_away
 from remat.probe.written import built_by_functions
 
@@ -79,7 +79,7 @@ def _of_file(path: Path, name: str | None, base: Path) -> Built:
 def _load(path: Path, base: Path) -> File:
     around = packages(path)
     folders = [around[-1].parent if around else path.parent, path.parent, base, *_project_roots(path)]
-    project = Project(tuple(dict.fromkeys(folders)), _outside)
+    project = Project(tuple(dict.fromkeys(folders)), outside)
     install(project)
     sys.argv = [str(path)]
     return project.file(path)
@@ -92,13 +92,6 @@ def _project_roots(path: Path) -> Iterator[Path]:
             if (parent / "src").is_dir():
                 yield parent / "src"
             return
-
-
-@contextlib.contextmanager
-def _outside() -> Iterator[None]:
-    """Let a file's own tensors be real: they outlive the fake world of one variant."""
-    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
-        yield
 
 
 def _only_name(text: str, tree: ast.Module, path: Path) -> str:
@@ -142,9 +135,9 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
     if spec.model is not None:
         source = spec.model
         return Made(lambda: evaluate(file, source), file, spec, place)
-    if node is None:
+    thing = _held(file, tree, name) if node is None else file.look_up(node.name)
+    if thing is None:
         return _variable(file, tree, name, spec)
-    thing = file.look_up(node.name)
     for part in name.split(".")[1:]:
         thing = getattr(thing, part)
     if not callable(thing) or (isinstance(thing, type) and not issubclass(thing, nn.Module)):
@@ -166,6 +159,17 @@ def _definition(tree: ast.Module, name: str) -> ast.ClassDef | ast.FunctionDef |
     )
 
 
+def _held(file: File, tree: ast.Module, name: str) -> object:
+    """Return the class or function that a name is imported as, or is another name for."""
+    bound = [n for n in tree.body if name in bound_names([n])]
+    for statement in bound:
+        alias = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name | ast.Attribute)
+        if alias or isinstance(statement, ast.Import | ast.ImportFrom):
+            thing = file.look_up(name)
+            return thing if callable(thing) and not isinstance(thing, nn.Module) else None
+    return None
+
+
 def _variable(file: File, tree: ast.Module, name: str, spec: Spec) -> Made:
     """Evaluate what a name is assigned, each time anew: under fakes its tensors must be fakes."""
     assigned = [
@@ -181,10 +185,10 @@ def _variable(file: File, tree: ast.Module, name: str, spec: Spec) -> Made:
             Location(str(file.path), 1),
         )
     place = Location(str(file.path), assigned[0].lineno)
-    at_top = any(n in tree.body for n in assigned)
-    if at_top:
+    if name in file.plan.by_name:
         return Made(lambda: _fresh(file, tree).look_up(name), file, spec, place)
-    node = assigned[-1]
+    own = [n for n in assigned if all(not isinstance(m, ast.Name) or m.id != name for m in ast.walk(n.value))]
+    node = (own or assigned)[-1]
     scopes = scopes_around(tree, node)
     return Made(lambda: evaluate_in(file, node.value, scopes), file, spec, place)
 

@@ -1,7 +1,8 @@
-"""Keeps weights, the network and compilers away from the user's model: their values don't change what a step needs."""
+"""Keeps weights, the network, compilers and command lines away from the user's model: a step needs none of them."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import socket
 import sys
@@ -36,6 +37,8 @@ class NoWeights(dict[object, object]):
         return default[0] if default else self
 
 
+_options: list[str] = []
+"""options of a command line that were required and not given"""
 _said: list[str] = []
 """what was set aside while the model was made, each a sentence"""
 
@@ -47,6 +50,10 @@ def set_aside() -> tuple[str, ...]:
     return said
 
 
+def left_out() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_options))
+
+
 def keep_away() -> None:
     """From here to the end of the process: no weights are loaded, nothing is compiled and no connection is opened."""
     if getattr(torch.load, "of_remat", False):
@@ -56,6 +63,8 @@ def keep_away() -> None:
     nn.Module.load_state_dict = _unless_empty(nn.Module.load_state_dict)
     torch.compile = _not_compiled
     torch.jit.script = _not_compiled
+    parse = cast("Callee[object]", argparse.ArgumentParser.parse_known_args)
+    setattr(argparse.ArgumentParser, "parse_known_args", _without_options(parse))  # noqa: B010  (typed as it is not)
     socket.socket.connect = _no_network  # type: ignore[method-assign]
     for name, change in _WHEN_IMPORTED.items():
         if name in sys.modules:
@@ -96,6 +105,22 @@ def _not_compiled(model: object = None, *_args: object, **_kwargs: object) -> ob
     if isinstance(model, nn.Module):
         _said.append("torch.compile is left out: the figures are those of the model as it is written")
     return model
+
+
+def _without_options(parse: Callee[object]) -> Callee[object]:
+    """Let a parser be content without options that it requires: a training script is not being run."""
+
+    def parse_known_args(*args: object, **kwargs: object) -> object:
+        parser = cast("argparse.ArgumentParser", args[0])
+        missing = [action for action in parser._actions if action.required]
+        for action in missing:
+            action.required = False
+        _options.extend(action.dest for action in missing)
+        if missing:
+            _said.append(f"options that the script requires are None: {', '.join(a.dest for a in missing)}")
+        return parse(*args, **kwargs)
+
+    return parse_known_args
 
 
 def _no_network(*_args: object) -> None:
