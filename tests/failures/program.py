@@ -19,7 +19,7 @@ _BROKEN = re.compile(r"\s*# broken(?:, fails here)?$")
 _FIXED = re.compile(r"^(\s*)# fixed: (.*)$")
 _FAILS = re.compile(r"# (?:broken, )?fails here$")
 FIELDS = {
-    *("run", "cause", "rank", "collateral", "location", "missing", "says", "quick"),
+    *("run", "cause", "cut", "rank", "collateral", "location", "missing", "says", "quick"),
     *("fix-rule", "fix-says", "fix-edits", "fixed-run"),
 }
 

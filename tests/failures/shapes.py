@@ -42,11 +42,11 @@ def answer(report: Report) -> tuple[str | None, int | None, object]:
     return report.cause.id if report.cause else None, report.initiating_rank, report.location
 
 
-def is_true_still(whole: Report, part: Report) -> bool:
-    """Whether what is said of a part of the text is right, or honest about what the part lacks."""
+def is_true_still(whole: Report, part: Report, cut: str) -> bool:
+    """Whether what is said of a part is right (`cut`: a kind that is right of parts), or honest about what it lacks."""
     assert whole.cause is not None
     if part.cause is None or not part.failed:
         return not part.failed  # the failure is not in this part
     if part.initiating_rank not in {None, whole.initiating_rank}:
         return False
-    return part.cause.id in {whole.cause.id, "code.user_exception"} or bool(part.missing)
+    return part.cause.id in {whole.cause.id, "code.user_exception", cut} or bool(part.missing)

@@ -1,6 +1,7 @@
 """A lambda given to checkpoint captures the loop's layer: recomputation runs the last layer for all."""
 # run: python checkpoint_closure_over_loop.py
 # cause: ckpt.metadata_mismatch
+# cut: shape.matmul
 # fix-rule: closure-captures-loop-variable
 
 import torch
