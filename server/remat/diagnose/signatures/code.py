@@ -88,12 +88,14 @@ SIGNATURES = (
             "have the same dtype",
             "can't be cast to the desired output type",
             "Found dtype",
+            "source and destination dtypes match",
         ),
-        pattern=r"must have the same dtype, but got (?P<one>[\w:]+) and (?P<other>[\w:]+)|expected scalar type "
+        pattern=r"must have the same dtype(?:, but got (?P<one>[\w:]+) and (?P<other>[\w:]+))?|expected scalar type "
         r"(?P<one2>\w+) but found (?P<other2>\w+)"
         r"|have the same dtype, but got: (?P<one3>[\w :]+?) != (?P<other3>[\w :]+)|\b(?P<op>\w{1,80})\"? not "
         r"implemented for '(?P<one4>\w+)'"
-        r"|Input type \((?P<one5>[\w.]+)\) and (?:weight|bias) type \((?P<other5>[\w.]+)\) should be the same"
+        r"|Input type \((?P<one5>[\w.:]+)\) and (?:weight|bias) type \((?P<other5>[\w.:]+)\) should be the same"
+        r"|dtypes match, got (?P<one9>\w+) for the destination and (?P<other9>\w+) for the source"
         r"|Found dtype (?P<one6>\w+) but expected (?P<other6>\w+)"
         r"|result type (?P<one7>\w+) can't be cast to the desired output type (?P<other7>\w+)",
         cause="An operation met dtypes that do not go together: {one} and {other}.",
@@ -111,7 +113,7 @@ SIGNATURES = (
         words=("meta", "Cannot copy out of meta tensor"),
         pattern=r"[Tt]ensor on device meta is not on the expected device|Cannot copy out of meta tensor"
         r"|(?:found at least two devices|but found two devices|but got).{0,80}\bmeta\b"
-        r"|on meta device|Tensor on device \S+ is not on the expected device meta",
+        r"|on meta device|cannot be called on meta tensors|Tensor on device \S+ is not on the expected device meta",
         cause="A tensor on the meta device (shape only, no data) met a real one.",
         fix="Materialise the module before use: module.to_empty(device=...) and load its weights, or do not "
         "build it under the meta device.",

@@ -145,9 +145,10 @@ SIGNATURES = (
     ),
     Signature(
         id="dist.store_timeout",
-        words=("clients joined",),
+        words=("clients joined", "in store based barrier"),
         pattern=r"Timed out after (?P<seconds>\d+) seconds waiting for clients\. (?P<joined>\d+)/(?P<size>\d+) "
-        r"clients joined",
+        r"clients joined|in store based barrier on rank:? \d+.{0,80}\(world_size=(?P<size2>\d+), worker_count="
+        r"(?P<joined2>\d+)(?:, [\w ]+=[^,)]{1,60}){0,4}, timeout=(?P<seconds2>[\d:.]+)",
         cause="Only {joined} of {size} processes reached the rendezvous store within {seconds} s.",
         fix="Start every node, with the same MASTER_ADDR and MASTER_PORT, and open the port in the firewall.",
         verify="nc -vz $MASTER_ADDR $MASTER_PORT from every node",
@@ -211,11 +212,13 @@ SIGNATURES = (
         words=(
             "failed to recv, got 0 bytes",
             "got error: Socket Timeout",
+            "wait timeout after ",
             "recvBytes",
             "recvValue",
             "sendBytes failed",
         ),
-        pattern=r"failed to recv, got 0 bytes|got error: Socket Timeout|recv(?:Bytes|Value)\w*|sendBytes failed",
+        pattern=r"failed to recv, got 0 bytes|wait timeout after \d+ms, keys: "
+        r"|got error: Socket Timeout|recv(?:Bytes|Value)\w*|sendBytes failed",
         role=Role.WAITING,
         weight=1,
         cause="The connection to the key-value store{where} was lost: the process that hosts it (rank 0) went "

@@ -95,9 +95,16 @@ SIGNATURES = (
     ),
     Signature(
         id="env.module_missing",
-        words=("No module named", "ModuleNotFoundError", "cannot open shared object file", "requires the "),
+        words=(
+            "No module named",
+            "ModuleNotFoundError",
+            "cannot open shared object file",
+            "requires the ",
+            "to be not installed",
+        ),
         pattern=r"No module named '?(?P<module>[\w.]+)'?|ImportError: (?P<library>\S+): cannot open shared "
-        r"object file|ImportError: .{0,80}requires the (?P<needed>\w+) library",
+        r"object file|ImportError: .{0,80}requires the (?P<needed>\w+) library"
+        r"|the package (?P<module2>\w+) seems to be not installed",
         weight=1,
         cause="The module {module} is not installed in the environment that ran.",
         fix="Install {module} in that environment (pip install), or run with the interpreter that has it.",

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from remat.diagnose.report import Missing
 from remat.diagnose.signature import Signature
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Facts, Seen
+
+
+def _amount(seen: Seen) -> Facts | None:
+    facts = dict(seen.facts)
+    number = facts.get("bytes", "")
+    if number.isdigit():
+        facts["bytes"] = f"{number} bytes ({int(number) / (1 << 30):.1f} GiB)"
+    else:
+        facts["bytes"] = facts.get("amount", "the memory it asked for")
+    return facts
+
 
 SIGNATURES = (
     Signature(
         id="mem.host_cpu_alloc",
-        words=("DefaultCPUAllocator",),
+        words=("DefaultCPUAllocator", "Cannot allocate memory", "MemoryError"),
         pattern=r"DefaultCPUAllocator: (?:can't|not enough memory|cannot)[^:]*(?:: you tried to allocate "
-        r"(?P<bytes>\d+) bytes)?",
-        cause="The host (CPU, not the GPU) could not allocate {bytes} bytes.",
+        r"(?P<bytes>\d+) bytes)?|(?:Errno 12\]|from file <[^>]{1,200}>:) Cannot allocate memory"
+        r"|MemoryError: Unable to allocate (?P<amount>[\d.]+ \w+) for an array|^MemoryError\b",
+        read=_amount,
+        cause="The host (CPU, not the GPU) could not allocate {bytes}.",
         fix="Ask for less host memory: a smaller tensor or allocation, torch.load(..., mmap=True), map_location "
         "per shard; or raise "
         "the memory limit of the job.",

@@ -153,8 +153,12 @@ SIGNATURES = (
     ),
     Signature(
         id="hf.ragged_batch",
-        words=("Unable to create tensor, you should probably activate truncation and/or padding",),
-        pattern=r"Unable to create tensor, you should probably activate truncation and/or padding",
+        words=(
+            "Unable to create tensor, you should probably activate truncation and/or padding",
+            "expected sequence of length ",
+        ),
+        pattern=r"Unable to create tensor, you should probably activate truncation and/or padding"
+        r"|expected sequence of length \d+ at dim \d+ \(got \d+\)",
         cause="The sequences of one batch have different lengths, and no padding was asked for.",
         fix="Tokenise with padding=True, truncation=True, or use a padding collator.",
         verify="tokenizer(batch, padding=True, truncation=True, return_tensors='pt')",

@@ -213,11 +213,15 @@ SIGNATURES = (
             "Error while deserializing",
             "[Errno 22] Invalid argument",
             "Ran out of input",
+            "invalid load key, ",
+            "pickle data was truncated",
+            "File is not a zip file",
         ),
         pattern=r"PytorchStreamReader failed|failed finding central directory|PyTorchFileReader|[Ii]nvalid "
         r"magic number|invalid header or archive|HeaderTooLarge"
         r"|InvalidHeaderDeserialization|MetadataIncompleteBuffer|SafetensorError: Error while deserializing"
-        r"|(?P<refused>\[Errno 22\] Invalid argument|EOFError: Ran out of input)",
+        r"|(?P<refused>\[Errno 22\] Invalid argument|EOFError: Ran out of input)"
+        r"|UnpicklingError: (?:invalid load key, |pickle data was truncated)|File is not a zip file",
         read=_archive,
         cause="The checkpoint file is damaged or incomplete: its archive cannot be read.",
         fix="Resume from the previous checkpoint; save atomically (write to a temporary file, then rename).",
