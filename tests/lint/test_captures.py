@@ -43,6 +43,33 @@ def fixed(code: str) -> str:
 
 
 LATE = {
+    "walrus in the test of a while": """
+        def f(layers, x):
+            while (layer := next(layers, None)) is not None:
+                x = checkpoint(lambda h: layer(h), x, use_reentrant=False)
+            return x
+    """,
+    "list of lambdas run by a loop": """
+        def f(layers, x):
+            runs = [lambda h: layer(h) for layer in layers]
+            for run in runs:
+                x = checkpoint(run, x, use_reentrant=False)
+            return x
+    """,
+    "list of lambdas that a loop has filled": """
+        def f(layers, x):
+            runs = []
+            for layer in layers:
+                runs.append(lambda h: layer(h))
+            for i, run in enumerate(runs):
+                x = checkpoint(run, x, use_reentrant=False)
+            return x
+    """,
+    "one of a list of lambdas": """
+        def f(layers, x):
+            runs = [lambda h: layer(h) for layer in layers]
+            return checkpoint(runs[0], x, use_reentrant=False)
+    """,
     "while loop with an index": """
         def f(layers, x):
             i = 0
@@ -210,6 +237,26 @@ LATE = {
     """,
 }
 RIGHT = {
+    "walrus that binds another name": """
+        def f(layer, queue, x):
+            while (item := next(queue, None)) is not None:
+                x = checkpoint(lambda h: layer(h), x, use_reentrant=False)
+            return x
+    """,
+    "list of lambdas that bind early": """
+        def f(layers, x):
+            runs = [lambda h, layer=layer: layer(h) for layer in layers]
+            for run in runs:
+                x = checkpoint(run, x, use_reentrant=False)
+            return x
+    """,
+    "list of other functions": """
+        def f(layers, x):
+            runs = [layer.forward for layer in layers]
+            for run in runs:
+                x = checkpoint(run, x, use_reentrant=False)
+            return x
+    """,
     "return right after": """
         def f(layers, x):
             for layer in layers:

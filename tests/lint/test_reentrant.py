@@ -69,6 +69,14 @@ def test_a_guarded_call_and_a_patched_file_are_left_alone(text: str) -> None:
             "class M(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
             "m = M()\ny = checkpoint(m, x)\nm = nn.SyncBatchNorm.convert_sync_batchnorm(m)\n"
         ),
+        (
+            "from mylib import convert\nclass M(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+            "model = M()\nmodel = convert(model, bits=4)\ny = checkpoint(model, x)\n"
+        ),
+        (
+            "from mylib import quantize\nclass M(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+            "m = M()\nm2 = quantize(M())\ny = checkpoint(m, x)\n"
+        ),
     ],
 )
 def test_a_fix_is_for_review_where_more_than_the_forward_in_sight_may_run(text: str) -> None:
@@ -82,6 +90,55 @@ def test_what_is_seen_whole_is_repaired_without_review() -> None:
     (found,) = check(IMPORTS + text)
     assert found.fix is not None
     assert found.fix.safe
+
+
+def test_a_list_that_is_built_before_it_is_kept_is_seen_whole() -> None:
+    text = (
+        "class B(nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+        "class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        blocks = [B() for _ in range(4)]\n        self.blocks = nn.ModuleList(blocks)\n"
+        "    def forward(self, x):\n        for block in self.blocks:\n            x = checkpoint(block, x)\n"
+        "        return x\n"
+    )
+    (found,) = check(IMPORTS + text)
+    assert found.fix is not None
+    assert found.fix.safe
+    (unseen,) = check(IMPORTS + text.replace("[B() for _ in range(4)]", "make_blocks()"))
+    assert unseen.fix is not None
+    assert not unseen.fix.safe
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OPTS = {'preserve_rng_state': False}\ny = checkpoint(f, x, **OPTS)\n",
+        "y = checkpoint(f, x, **dict(debug=True))\n",
+        "class M:\n    run = staticmethod(checkpoint)\n    def forward(self, x):\n        return self.run(self.b, x)\n",
+        "import importlib\nm = importlib.import_module('torch.utils.checkpoint')\ny = m.checkpoint(f, x)\n",
+    ],
+)
+def test_checkpoint_is_recognised_behind_a_dict_in_sight_a_static_method_and_an_import_by_name(text: str) -> None:
+    assert [f.rule for f in check(IMPORTS + text)] == ["checkpoint-without-use-reentrant"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OPTS = {'preserve_rng_state': False}\nOPTS['use_reentrant'] = False\ny = checkpoint(f, x, **OPTS)\n",
+        "OPTS = {'preserve_rng_state': False}\nsettle(OPTS)\ny = checkpoint(f, x, **OPTS)\n",
+        "y = checkpoint(f, x, **{'use_reentrant': False})\n",
+        "y = checkpoint(f, x, **{name: False})\n",
+        (
+            "class M:\n    run = staticmethod(functools.partial(checkpoint, use_reentrant=False))\n"
+            "    def forward(self, x):\n        return self.run(self.b, x)\n"
+        ),
+        "class M:\n    run = checkpoint\n    def forward(self, x):\n        return self.run(self.b, x)\n",
+        "import importlib\nm = importlib.import_module(NAME)\ny = m.checkpoint(f, x)\n",
+        "import importlib\nm = importlib.import_module('.checkpoint', 'torch.utils')\ny = m.checkpoint(f, x)\n",
+    ],
+)
+def test_what_may_say_the_variant_or_be_something_else_is_left_alone(text: str) -> None:
+    assert check(IMPORTS + text) == []
 
 
 def test_under_peft_and_zero3_nothing_advises_the_variant_that_fails_there() -> None:

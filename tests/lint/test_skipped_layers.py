@@ -266,6 +266,7 @@ def loop(head: str, condition: str, before: str = "") -> str:
     [
         ("i % 2 == 0", "warning", ""),
         ("i % 2", "warning", ""),
+        ("i & 1", "warning", ""),
         ("not i % 3", "warning", ""),
         ("self.training and (i % 2 == 1)", "warning", ""),
         ("i < 6", "warning", ""),

@@ -106,7 +106,7 @@ def worth_reading(text: str | bytes) -> bool:
 def interest() -> Interest:
     """The pieces that any rule cares for: its words, and imports of the libraries that its names come from."""
     words = "|".join(map(re.escape, _WORDS))
-    imports = rf"^[ \t]*(?:from|import)[ \t][^\n]*\b(?:{'|'.join(IMPORT_ROOTS)}|functools)"
+    imports = rf"^[ \t]*(?:from|import)[ \t][^\n]*\b(?:{'|'.join(IMPORT_ROOTS)}|functools|importlib)"
     return Interest(re.compile(f"(?m){words}|{imports}"), frozenset(t for rule in RULES for t in rule.targets))
 
 

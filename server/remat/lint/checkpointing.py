@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.code.definitions import definitions, values_of
-from remat.lint.code.names import PARTIAL, UNKNOWN
+from remat.lint.code.names import PARTIAL, UNKNOWN, is_static_method
 from remat.lint.code.source import Call
-from remat.lint.code.syntax import is_literal
+from remat.lint.code.syntax import dotted, is_literal, string_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,9 @@ def _uses(source: Source) -> Iterator[Checkpointing]:
 def _partial_arguments(source: Source, call: Call) -> list[cst.Arg]:
     """The arguments that `functools.partial` has already given, where the assignment is in sight."""
     values = definitions(source, call.node.func, call.scope, call.place)
-    made = values[0].node if len(values) == 1 else None
+    made: cst.CSTNode | None = values[0].node if len(values) == 1 else None
+    if isinstance(made, cst.Call) and is_static_method(made):
+        made = made.args[0].value
     return list(made.args[1:]) if isinstance(made, cst.Call) else []
 
 
@@ -126,7 +129,9 @@ def _read(source: Source, call: Call, form: Form, args: list[cst.Arg]) -> Checkp
     said = keywords.get("use_reentrant")
     if said is None and sequential and len(positional) > 3 and not any(a.star for a in positional[:4]):
         said = positional[3]
-    hidden = any(a.star == "**" or (sequential and a.star == "*") for a in args)
+    hidden = any(
+        (a.star == "**" and not _only_sets(source, call, a.value, own)) or (sequential and a.star == "*") for a in args
+    )
     return Checkpointing(
         call,
         form,
@@ -137,6 +142,32 @@ def _read(source: Source, call: Call, form: Form, args: list[cst.Arg]) -> Checkp
         forwarded=tuple(a for name, a in keywords.items() if name not in own),
         wrapped=positional[0] if positional and not positional[0].star else keywords.get("function"),
     )
+
+
+def _only_sets(source: Source, call: Call, unpacked: cst.BaseExpression, own: frozenset[str]) -> bool:
+    """Whether `**unpacked` is a dict in sight that says nothing of the variant, nor forwards a keyword.
+
+    Where a name holds it, the name is bound once and stands nowhere else but behind `**`: nobody adds to it.
+    """
+    found: list[cst.CSTNode] = [unpacked]
+    if isinstance(unpacked, cst.Name):
+        found = [at.node for at in definitions(source, unpacked, call.scope, call.place)]
+        uses = re.findall(rf"(\*\*)?\b{unpacked.value}\b", source.text)
+        if len(found) != 1 or uses.count("") != 1:
+            return False
+    keys = _keys(found[0])
+    return keys is not None and keys <= own - {"use_reentrant", "function", "functions", "input", "segments"}
+
+
+def _keys(mapping: cst.CSTNode) -> set[str] | None:
+    """The keys of `{"a": 1}` or `dict(a=1)`; None where they are not all seen."""
+    if isinstance(mapping, cst.Dict):
+        keys = [string_value(e.key) if isinstance(e, cst.DictElement) else None for e in mapping.elements]
+    elif isinstance(mapping, cst.Call) and dotted(mapping.func) == ["dict"]:
+        keys = [a.keyword.value if a.keyword is not None else None for a in mapping.args]
+    else:
+        return None
+    return None if None in keys else {key for key in keys if key is not None}
 
 
 def _variant(source: Source, call: Call, said: cst.Arg | None, *, hidden: bool) -> Variant:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from remat.lint.checkpointing import PARTIAL_CALLS, Checkpointing, Form
 from remat.lint.code.definitions import definitions
+from remat.lint.code.modules import loop_over
 from remat.lint.code.syntax import Function, dotted
 
 if TYPE_CHECKING:
@@ -91,7 +92,30 @@ def _of(
     elif isinstance(wrapped, cst.ListComp | cst.GeneratorExp) and in_list:
         yield from _of(source, wrapped.elt, scope, place, sites, in_list=True)
     elif isinstance(wrapped, cst.Name):
+        if (made_before := loop_over(place, wrapped)) is not None:
+            yield from _listed(source, made_before, scope, place, sites)
         yield from _named(source, wrapped, scope, place, sites, in_list=in_list)
+    elif isinstance(wrapped, cst.Subscript) and not in_list:
+        yield from _listed(source, wrapped.value, scope, place, sites)
+
+
+def _listed(
+    source: Source, functions: cst.BaseExpression, scope: Scope | None, place: Place, sites: tuple[cst.CSTNode, ...]
+) -> Iterator[Closure]:
+    """What a list holds that is complete before its functions run; a generator makes each as it is asked for it."""
+    if isinstance(functions, cst.Name):
+        found = definitions(source, functions, scope, place)
+        filled = (_loops(place, item)[:1] for item, _ in _appended(place, functions.value))
+        running = [id(loop) for loop in _loops(place, functions)]
+        listed = len(found) == 1 and found[0].place is place and isinstance(found[0].node, cst.List | cst.ListComp)
+        if listed and not any(id(loop) in running for loops in filled for loop in loops):
+            yield from _named(source, functions, scope, place, sites, in_list=True)
+    elif isinstance(functions, cst.List | cst.ListComp):
+        yield from _of(source, functions, scope, place, sites, in_list=True)
+
+
+def _loops(place: Place, node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [above for above in place.parsed.ancestors(node) if isinstance(above, cst.For | cst.While)]
 
 
 def _named(

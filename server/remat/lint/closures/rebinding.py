@@ -142,7 +142,7 @@ def _next_turn(place: Place, loop: Loop, call: cst.CSTNode, name: str) -> Iterat
     if isinstance(loop, cst.For) and not gives_one_thing(loop.iter):
         yield from (Rebinding(p, loop.target, Cause.LOOP, loop=loop) for p in bound_paths(loop.target))
     chosen = _branches(place, call, loop)
-    for found in bound(loop.body, Cause.TURN, loop):
+    for found in bound_by_a_turn(loop):
         if found.path[0] != name:
             continue
         other = _branches(place, found.node, loop)
@@ -167,6 +167,12 @@ def _branches(place: Place, node: cst.CSTNode, top: cst.CSTNode) -> dict[int, in
 def bound(top: cst.CSTNode, cause: Cause = Cause.LATER, loop: Loop | None = None) -> tuple[Rebinding, ...]:
     """Everything that the code below `top` binds, save what a test for None guards: that happens once."""
     return tuple(_bound(top, cause, loop))
+
+
+def bound_by_a_turn(loop: Loop) -> tuple[Rebinding, ...]:
+    """What the body binds, and the test of a `while` with `:=`."""
+    tested = bound(loop.test, Cause.TURN, loop) if isinstance(loop, cst.While) else ()
+    return (*tested, *bound(loop.body, Cause.TURN, loop))
 
 
 def _bound(top: cst.CSTNode, cause: Cause, loop: Loop | None) -> Iterator[Rebinding]:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from remat.lint.closures.backward import last_name
 from remat.lint.closures.captures import Path, Read, bound_paths, reads
-from remat.lint.closures.rebinding import Cause, Loop, Rebinding, bound, gives_one_thing
+from remat.lint.closures.rebinding import Cause, Loop, Rebinding, bound_by_a_turn, gives_one_thing
 from remat.lint.code.syntax import dotted, walk, walk_here
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _keeps_value(value: cst.BaseExpression, path: Path) -> bool:
 @lru_cache(64)
 def varying(loop: Loop) -> frozenset[Path]:
     """The names that hold something else in each turn of `loop`, as far as its code shows."""
-    assigned = [b for b in bound(loop.body, Cause.TURN, loop) if not isinstance(b.node, cst.FunctionDef)]
+    assigned = [b for b in bound_by_a_turn(loop) if not isinstance(b.node, cst.FunctionDef)]
     found = set(_loop_targets(loop))
     found |= {b.path for b in assigned if isinstance(b.node, cst.AugAssign)}
     for _ in range(_PASSES):

@@ -23,8 +23,8 @@ _PASSED_THROUGH = frozenset({"enumerate", "zip", "reversed", "list", "tuple", "i
 def constructors(source: Source, module: cst.CSTNode, scope: Scope | None, place: Place) -> list[At[cst.Call]]:
     """The calls that make the module(s) `module` may be; empty unless each one is seen in this file."""
     if isinstance(module, cst.Name):
-        if loop := _loop_over(place, module):
-            element = _matching_iterable(loop, module.value)
+        if _loop_that_binds(place, module):
+            element = loop_over(place, module)
             return elements(source, element, scope, place) if element is not None else []
     elif isinstance(module, cst.Subscript):
         return elements(source, module.value, scope, place)
@@ -56,11 +56,16 @@ def held(source: Source, value: At[cst.CSTNode]) -> list[At[cst.Call]] | None:
     """What a container expression holds; None where that is not all in sight."""
     node = value.node
     if isinstance(node, cst.Call):
-        if not source.meanings(node.func, value.scope, value.place) & CONTAINERS:
+        names = source.meanings(node.func, value.scope, value.place)
+        if not names & CONTAINERS:
             return None
+        # `self.layers = nn.ModuleList(layers)`: the attribute is the class's, the list is the method's.
+        calls = value.place.parsed.nodes.get(cst.Call, ())
+        scope = next((s for n, s in calls if n is node), value.scope)
+        listed = not any(name.endswith("Sequential") for name in names)
         made: list[At[cst.Call]] = []
         for arg in node.args:
-            inside = _held_by_argument(source, At(arg.value, value.scope, value.place), starred=arg.star == "*")
+            inside = _held_by_argument(source, At(arg.value, scope, value.place), starred=arg.star == "*" or listed)
             if inside is None:
                 return None
             made += inside
@@ -101,7 +106,13 @@ def _appended(source: Source, container: cst.CSTNode, place: Place) -> list[At[c
     ]
 
 
-def _loop_over(place: Place, name: cst.Name) -> cst.For | None:
+def loop_over(place: Place, name: cst.Name) -> cst.BaseExpression | None:
+    """What the loop around `name` that binds it goes through: `self.layers` for `layer`."""
+    loop = _loop_that_binds(place, name)
+    return None if loop is None else _matching_iterable(loop, name.value)
+
+
+def _loop_that_binds(place: Place, name: cst.Name) -> cst.For | None:
     """The `for` around `name` that binds it."""
     for above in place.parsed.ancestors(name):
         if isinstance(above, cst.For) and name.value in targets(above.target):

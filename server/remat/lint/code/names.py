@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import libcst as cst
 
-from remat.lint.code.syntax import children, dotted, parameters, targets
+from remat.lint.code.syntax import children, dotted, parameters, string_value, targets
 
 Meanings = frozenset[str]
 Environment = Mapping[str, Meanings]  # a bound name of a module or class body -> what it may stand for
@@ -21,6 +21,7 @@ NOTHING: Meanings = frozenset()
 UNKNOWN = "?"
 PARTIAL = "partial of "  # "partial of torch.utils.checkpoint.checkpoint"
 _PARTIALS = frozenset({"functools.partial", "functools.partialmethod"})
+_IMPORT_MODULE = "importlib.import_module"
 _HOPS = 4  # a = b; b = c; …: more is no style anybody has
 _FOLLOWED_EACH = 8  # assignments followed per name and hop: `x = x.y` a thousand times must not take 1000⁴ steps
 _BOUND_EACH = 64  # values looked at per name: one bound more often has no meaning to rely on
@@ -70,11 +71,7 @@ def meanings(
         left, right = _alternatives(expression)
         return meanings(left, scope, module, klass, hops) | meanings(right, scope, module, klass, hops)
     if isinstance(expression, cst.Call):
-        if expression.args and _may_be_partial(expression.func):
-            called = meanings(expression.func, scope, module, klass, hops)
-            if called & _PARTIALS:
-                return _partial_of(meanings(expression.args[0].value, scope, module, klass, hops))
-        return frozenset({UNKNOWN})
+        return _called(expression, scope, module, klass, hops) if expression.args else frozenset({UNKNOWN})
     parts = dotted(expression)
     if not parts:
         return NOTHING
@@ -91,9 +88,29 @@ def meanings(
     return _join(module.get(parts[0], NOTHING), parts[1:])
 
 
-def _may_be_partial(called: cst.CSTNode) -> bool:
-    return isinstance(called, cst.Name) or (
-        isinstance(called, cst.Attribute) and called.attr.value.startswith("partial")
+def _called(call: cst.Call, scope: Scope | None, module: Environment, klass: Environment, hops: int) -> Meanings:
+    """What a call gives: a partial, a static method, a module that is imported by its name."""
+    first = call.args[0].value
+    if is_static_method(call):
+        return meanings(first, scope, module, klass, hops)
+    last = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if isinstance(call.func, cst.Name) or last.startswith(("partial", "import_")):
+        called = meanings(call.func, scope, module, klass, hops)
+        if called & _PARTIALS:
+            return _partial_of(meanings(first, scope, module, klass, hops))
+        name = string_value(first) if called == {_IMPORT_MODULE} and len(call.args) == 1 else None
+        if name and not name.startswith("."):
+            return frozenset({name})
+    return frozenset({UNKNOWN})
+
+
+def is_static_method(value: Value) -> bool:
+    """Whether it is `staticmethod(f)`, which `self.f` gives back as it is."""
+    return (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Name)
+        and value.func.value == "staticmethod"
+        and len(value.args) == 1
     )
 
 
@@ -101,7 +118,8 @@ def _attribute(name: str, scope: Scope | None, module: Environment, klass: Envir
     """What `self.<name>` may stand for, from the assignments in the class around."""
     owner = scope and scope.enclosing_class
     if owner is not None and owner is not IN_CLASS:
-        return _bound_meanings(owner.attributes.get(f"self.{name}", []), owner, module, klass, hops and hops - 1)
+        bound = [*owner.attributes.get(f"self.{name}", ()), *filter(is_static_method, owner.bindings.get(name, ()))]
+        return _bound_meanings(bound, owner, module, klass, hops and hops - 1)
     return klass.get(f"self.{name}", NOTHING)
 
 
@@ -140,6 +158,8 @@ def environment(bindings: Iterable[Bindings], around: Environment) -> dict[str, 
     for part in bindings:
         for name, values in part.items():
             merged.setdefault(name, []).extend(values)
+    for name in [name for name, values in merged.items() if any(map(is_static_method, values))]:
+        merged.setdefault(f"self.{name}", []).extend(merged[name])
     body = Scope(None, None, merged)
     known = {n: _bound_meanings(values, body, around, {}, _HOPS) for n, values in merged.items()}
     return {n: m for n, m in known.items() if m - {UNKNOWN}}

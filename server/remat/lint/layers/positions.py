@@ -25,6 +25,9 @@ _ARITHMETIC: dict[type[cst.CSTNode], Callable[[int, int], int]] = {
     cst.Multiply: operator.mul,
     cst.FloorDivide: operator.floordiv,
     cst.Modulo: operator.mod,
+    cst.BitAnd: operator.and_,
+    cst.BitOr: operator.or_,
+    cst.BitXor: operator.xor,
 }
 _COMPARISON: dict[type[cst.CSTNode], Callable[[int, int], bool]] = {
     cst.Equal: operator.eq,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.code.definitions import definitions
 from remat.lint.code.modules import elements
 from remat.lint.code.syntax import dotted, walk
 from remat.lint.layers.classes import ABOUT_CHECKPOINTING, ancestry, may_checkpoint
@@ -19,7 +18,7 @@ from remat.lint.layers.training_paths import runs_in_training, without_gradient
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from remat.lint.code.source import At, Source
+    from remat.lint.code.source import Source
     from remat.lint.layers.classes import Klass
     from remat.lint.layers.loops import LayerLoop
     from remat.lint.layers.sites import Sites
@@ -55,20 +54,8 @@ class Stack:
     def names(self) -> tuple[str, ...]:
         """The classes of what the list holds, as written; empty where that is not seen."""
         loop = self.loop
-        made = elements(self.source, loop.container, loop.scope, loop.place) or self._from_a_list_built_before()
+        made = elements(self.source, loop.container, loop.scope, loop.place)
         return tuple(sorted({".".join(dotted(m.node.func)) for m in made}))
-
-    def _from_a_list_built_before(self) -> list[At[cst.Call]]:
-        """What `layers` holds in `self.layers = nn.ModuleList(layers)`."""
-        made: list[At[cst.Call]] = []
-        for value in definitions(self.source, self.loop.container, self.loop.scope, self.loop.place):
-            args = value.node.args if isinstance(value.node, cst.Call) else ()
-            if len(args) != 1 or not isinstance(args[0].value, cst.Name) or args[0].star:
-                return []
-            assigned = value.place.parsed.nodes.get(cst.Assign, ())
-            scope = next((s for n, s in assigned if isinstance(n, cst.Assign) and n.value is value.node), None)
-            made += elements(self.source, args[0].value, scope, value.place)
-        return made
 
     @cached_property
     def held(self) -> tuple[Klass, ...]:

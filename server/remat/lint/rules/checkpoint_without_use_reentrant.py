@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 
 _HOOK = re.compile(r"register_\w*hook")
+_VERBS = ("convert", "replace", "swap", "quanti", "patch", "inject")
+_CONVERTS = re.compile(
+    rf"(?<!def )\b\w*(?:{'|'.join(_VERBS)})\w*\(\s*(?:[\w.]*(?:model|module|net|encoder|decoder)\w*\s*[,)=]|[A-Z]\w*\()"
+)
 
 
 def check(source: Source, context: Context) -> Iterator[Finding]:
@@ -93,7 +97,8 @@ def _message(use: Checkpointing, context: Context) -> str:
 def _fix(source: Source, use: Checkpointing, uses: list[Checkpointing], context: Context) -> Fix | None:
     adapters = context.project.adapters_under_zero3
     unsupported = context.versions.at_least("torch", "2.0" if use.sequential else "1.11") is False
-    forwards = use.forwarded or (use.form is Form.PARTIAL and any(u.forwarded for u in uses))
+    hidden = any(a.star == "**" for a in use.call.node.args)  # what is seen today may hold more tomorrow
+    forwards = hidden or use.forwarded or (use.form is Form.PARTIAL and any(u.forwarded for u in uses))
     if not use.certain or forwards or adapters or unsupported:
         return None
     if use.said is None:
@@ -112,11 +117,16 @@ def _is_safe(source: Source, use: Checkpointing, context: Context) -> bool:
 
 
 def _shards_or_hooks(source: Source) -> bool:
-    """Whether parameters are sharded here, or hooks registered, which run once more or less in the other variant."""
+    """Whether parameters are sharded here, or hooks registered, which run once more or less in the other variant.
+
+    Or a function that is not seen puts other layers, with forwards of their own, in the place of those that are.
+    """
     words = source.words
     if "fully_shard" in words or "convert_sync_batchnorm" in words:
         return True
-    return "register_" in words and _HOOK.search(source.text) is not None
+    if "register_" in words and _HOOK.search(source.text):
+        return True
+    return any(verb in words for verb in _VERBS) and _CONVERTS.search(source.text) is not None
 
 
 EXAMPLES = (
