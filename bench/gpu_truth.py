@@ -95,7 +95,9 @@ def measured(name: str, args: argparse.Namespace) -> Figures:
 
 
 def chosen(args: argparse.Namespace) -> dict:
-    return rows(SMALL if args.device == "cpu" else GPU)
+    listed = rows(SMALL if args.device == "cpu" else GPU)
+    parts = [part.strip() for part in args.only.split(",")]
+    return {name: row for name, row in listed.items() if any(part in name for part in parts)}
 
 
 def compare(row: Row, context: int | None) -> None:
@@ -194,6 +196,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--gpu", help="name of the GPU that estimates are for; default: the one that is here")
+    parser.add_argument("--only", default="", metavar="TEXT,...", help="only rows with one of these in their names")
     parser.add_argument("--estimate-only", action="store_true", help="write --estimates and measure nothing")
     parser.add_argument("--estimates", type=Path, help="estimates made beforehand (JSON)")
     parser.add_argument("--seconds", type=float, default=440.0, help="no row is begun after so many seconds")

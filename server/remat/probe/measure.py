@@ -69,13 +69,25 @@ def measure(
     refuse_too_large(expected, place, limits)
     with reporting_no_room(place, lambda: clock.stage):
         memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
-    notes = list(memory.notes)
+    notes = [*built.assumptions, *memory.notes]
     try:
         traced = _observed(built, variant, place, clock)
         if snapshot is not None and place.type == "cpu":
             write_snapshot(snapshot_of(traced.log, "cpu", "measured"), snapshot)
     except Exception as error:  # noqa: BLE001 -- the figures stand; only what they hold stays unknown
         notes.append(f"what the memory holds is not known: the step could not be traced ({first_line(error)})")
+    return _told(built, variant, traced, memory, seconds, notes)
+
+
+def _told(
+    built: Built,
+    variant: Variant,
+    traced: Traced,
+    memory: Memory,
+    seconds: tuple[float, ...],
+    notes: list[str],
+) -> VariantResult:
+    """The figures are the allocator's; what they consist of is the trace's, and the rest is what kernels took."""
     event, seen = _highest(traced.log, memory.peak_phase)
     peaks = Peaks(memory.allocated, memory.reserved, event, memory.peak_phase, memory.phases)
     result = result_of(built, variant, traced, peaks, "measured")
@@ -86,7 +98,7 @@ def measure(
         by_category={**result.by_category, **rest},
         step_seconds=statistics.median(seconds),
         step_seconds_range=Range(min(seconds), max(seconds)),
-        assumptions=(*built.assumptions, *notes),
+        assumptions=tuple(notes),
         verified=True,
     )
 
@@ -170,6 +182,8 @@ def _figures(
     recorder.pause()
     if recorder.memory is None:
         raise AssertionError("the loop ran fewer steps than it was asked for")
+    with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
+        model.to("meta")  # its names are needed still, its memory is not
     return recorder.memory, tuple(recorder.seconds[-TIMED:]), Traced(Log(), modules, tuple(calls))
 
 

@@ -38,6 +38,7 @@ class CudaMeter:
         self._peak_phase = "load"
 
     def model_comes(self) -> None:
+        torch.cuda.set_device(self.place)  # under torchrun the default would be another rank's
         empty(self.place)
         torch.cuda.reset_peak_memory_stats(self.place)
         if self._snapshot is not None:
