@@ -72,12 +72,14 @@ journey(
 );
 
 journey(
-  "in Restricted Mode a log is diagnosed, and the command that checks it waits for trust",
-  { files: { ...FAILING, "run.log": fourRanks() }, settings: IN_TERMINAL, trust: false },
+  "in Restricted Mode the logs of a folder are diagnosed as one run, and the command that checks it waits for trust",
+  { files: { ...FAILING, ...oneFileEach(fourRanks()) }, settings: IN_TERMINAL, trust: false },
   async (editor) => {
     await editor.extensionRuns();
-    await editor.menu(await editor.inExplorer("run.log"), "Diagnose Log File");
+    await editor.menu(await editor.inExplorer("logs"), "Diagnose Log Folder");
     const report = await editor.report();
+    match(await report.locator("h1").innerText(), /^Rank 1: A DataLoader worker died of a bus error/);
+    equal(await report.locator("#followed li").count(), 3);
     const run = report.getByRole("button", { name: "Run in terminal" });
     ok(await run.isDisabled());
     match(await report.locator("#verify").innerText(), /not trusted/);
@@ -85,6 +87,12 @@ journey(
     await editor.shot("restricted");
   },
 );
+
+/** The lines of each rank in a file of its own, as a launcher that redirects them writes them. */
+function oneFileEach(log) {
+  const of = (rank) => log.split("\n").filter((line) => line.startsWith(`[rank${rank}]`));
+  return Object.fromEntries([0, 1, 2, 3].map((rank) => [`logs/rank_${rank}.log`, of(rank).join("\n")]));
+}
 
 /** Answers as `launch.py --check` would under a Python 3.8. */
 const OLD_PYTHON = `#!/bin/sh
