@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from remat.finding import Edit, Finding, Fix, Severity, Span
+from remat.links import REPORT
 from remat.repair import apart, compiles, repair
 
 
@@ -51,9 +52,7 @@ def test_a_fix_that_would_break_the_text_is_left_out_and_told_and_the_others_are
     assert done.text == "new = 1\nbad = 2\nnew = 3\n"
     assert done.made == 2
     assert [one.span.start for one in done.left] == [8]
-    assert done.refused == (
-        "a fix of some-rule would have made it invalid Python and was left out; please report this",
-    )
+    assert done.refused == (f"a fix of some-rule would have made it invalid Python and was left out; {REPORT}",)
 
 
 def test_fixes_that_break_the_text_only_together_are_all_left_out():

@@ -38,6 +38,7 @@ _Parameters = ParamSpec("_Parameters")
 
 def main() -> None:
     """Run the command line and exit. A fault of ours ends with 2: 1 would read as "problems found"."""
+    from remat.links import REPORT
     from remat.output import survive_any_encoding, warn
 
     survive_any_encoding()
@@ -51,7 +52,7 @@ def main() -> None:
         sys.exit(130)
     except Exception:  # noqa: BLE001
         traceback.print_exc()
-        warn(f"internal error in version {__version__}; please report the lines above")
+        warn(f"internal error in version {__version__}; {REPORT}, with the lines above")
         sys.exit(2)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remat.links import REPORT
 from remat.lint.check import Analysis, analyse
 from remat.lint.code.parsed import LARGEST
 from remat.lint.rule import Context
@@ -61,7 +62,7 @@ def examine(job: Job, surroundings: Surroundings) -> Outcome:
     try:
         return _examined(job, text, Context(job.versions, job.settings, surroundings.of(job.path, text)))
     except Exception as error:  # noqa: BLE001
-        what = f"internal error: {type(error).__name__}: {error}; please report this"
+        what = f"internal error: {type(error).__name__}: {error}; {REPORT}"
         return Outcome(job.path, troubles=(what,), whole=False)
 
 
@@ -155,5 +156,5 @@ def _examine_some(jobs: Sequence[Job]) -> list[Outcome]:
 
 
 def _lost(job: Job) -> Outcome:
-    why = "the process that read it died, out of memory or by a crash; please report this"
+    why = f"the process that read it died, out of memory or by a crash; {REPORT}"
     return Outcome(job.path, troubles=(why,), whole=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-DOCS = "https://github.com/remat-dev/remat/blob/main/docs"
+_REPOSITORY = "https://github.com/remat-dev/remat"
+DOCS = f"{_REPOSITORY}/blob/main/docs"
+REPORT = f"please report this at {_REPOSITORY}/issues"  # how a message ends that tells of a fault of ours
 
 
 def rule_url(rule: str) -> str:

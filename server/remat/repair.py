@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from remat.finding import Finding, Fix, Span, apply_edits
+from remat.links import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -73,7 +74,7 @@ def _without_breaking(
     after = _applied(text, good)
     if not compiles(after):
         good, bad, after = [], list(chosen), text
-    why = f"a fix of {_names(bad)} would have made it invalid Python and was left out; please report this"
+    why = f"a fix of {_names(bad)} would have made it invalid Python and was left out; {REPORT}"
     return Repaired(after, made + len(good), tuple(check(after)), (why,))
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol.types import LogMessageParams, MessageType
 
+from remat.links import REPORT
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,7 +32,7 @@ class Log:
             self._send(LogMessageParams(LEVELS[level], message))
 
     def unexpected(self, error: BaseException, doing: str) -> None:
-        self.write("error", f"unexpected error while {doing}: {one_line(error)}; please report this")
+        self.write("error", f"unexpected error while {doing}: {one_line(error)}; {REPORT}")
 
 
 def one_line(error: BaseException) -> str:
