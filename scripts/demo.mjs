@@ -34,10 +34,15 @@ function sayFindings() {
 async function openInVsCode(code, vsix) {
   const profile = profileIn(join(CACHE, "demo-vscode"), QUIET);
   const own = ["--user-data-dir", profile.user, "--extensions-dir", profile.extensions];
-  const options = { shell: process.platform === "win32" };
-  await quietly(code, [...own, "--install-extension", vsix, "--force"], options);
-  await quietly(code, [...own, "--new-window", EXAMPLES, FIRST_FILE], options);
+  await runCode([code, ...own, "--install-extension", vsix, "--force"]);
+  await runCode([code, ...own, "--new-window", EXAMPLES, FIRST_FILE]);
   console.log(`\nVS Code is open on ${EXAMPLES}.`);
+}
+
+/** Windows runs `code.cmd` through its shell, which would cut each path at its first blank. */
+function runCode([code, ...args]) {
+  if (process.platform !== "win32") return quietly(code, args);
+  return quietly([code, ...args].map((part) => `"${part}"`).join(" "), [], { shell: true });
 }
 
 async function openInBrowser(vsix) {

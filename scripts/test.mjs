@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { packageFor } from "./package.mjs";
 import { prepareChromium } from "./setup/chromium.mjs";
 import { prepareCodeServer } from "./setup/code_server.mjs";
+import { prepareEditors } from "./setup/editors.mjs";
 import { orExit } from "./setup/exit.mjs";
 import { prepareNodeModules } from "./setup/node_modules.mjs";
 import { HOST_TARGET, inVenv, ROOT } from "./setup/paths.mjs";
@@ -40,7 +41,7 @@ function stages() {
       "--ignore=tests/lsp",
       ...NOT_SLOW,
     ]),
-    pytest("language server", ["tests/lsp", "--ignore=tests/lsp/with_torch", ...NOT_SLOW]),
+    pytest("language server", ["tests/lsp", "--ignore=tests/lsp/with_torch", ...NOT_SLOW], { prepare: prepareEditors }),
     pytest("proofs and failing programs on torch", ["tests/proofs", "tests/failures", ...NOT_SLOW], {
       prepare: prepareTorch,
     }),

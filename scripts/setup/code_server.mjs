@@ -60,7 +60,7 @@ async function install(folder, spec, options = {}) {
 async function needBuildTools() {
   if (process.platform !== "linux") return;
   const packages = ["make", "g++", "pkg-config", "python3", "libsecret-1-dev", "libkrb5-dev"];
-  const there = () =>
-    onPath("make") && onPath("g++") && existsSync("/usr/include/libsecret-1") && onPath("krb5-config");
+  const programs = ["make", "g++", "pkg-config", "python3", "krb5-config"];
+  const there = () => programs.every((program) => onPath(program)) && existsSync("/usr/include/libsecret-1");
   await need(there, packages, "What code-server is built with");
 }
