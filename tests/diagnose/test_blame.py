@@ -318,3 +318,33 @@ def test_a_rank_that_ended_with_an_error_that_is_not_shown_keeps_the_other_from_
     assert report.cause is not None
     assert (report.cause.id, report.initiating_rank) == ("code.user_exception", None)
     assert ["rank 1 raised" in one.fact for one in report.missing] == [True]
+
+
+def test_a_hardware_fault_that_a_watchdog_reports_is_its_rank_s() -> None:
+    call = (
+        "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=600, OpType=ALLREDUCE, Timeout(ms)=1)"
+    )
+    where = (
+        "[rank3]:[E618 08:47:49.000000001 ProcessGroupNCCL.cpp:1515] [PG ID 0 PG GUID 0(default_pg) Rank 3] Process "
+    )
+    log = [
+        f"{where}group watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered",
+        *(call.format(rank) for rank in (0, 1, 2)),
+    ]
+    check(log, "cuda.ecc", 3, [0, 1, 2])
+
+
+def test_an_error_status_beside_a_silent_abort_names_nobody() -> None:
+    check([ended((1, -6), (3, 1), root=3)], "ambiguous.no_traceback", None, [])
+
+
+def test_ordinary_lines_that_sound_like_failures_are_none() -> None:
+    for text in (
+        "Accuracy: 0.91\nError: 0.0312",
+        "Killed 4 stale workers\nstep 3 loss 2.0",
+        "Training complete\nslurmstepd: error: *** STEP 1.extern ON n1 CANCELLED AT 2025-01-01T00:00:00 ***",
+        '{"text": "a RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"}\nstep 3 loss 2.0',
+        "Process finished with exit code 0\ntrainer-1 exited with code 0",
+        'def f():\n    raise ValueError("x")\n    try:\n        pass\n    except RuntimeError as e:\n        print(e)',
+    ):
+        assert not diagnose(text).failed, text

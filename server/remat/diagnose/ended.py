@@ -11,7 +11,7 @@ from remat.diagnose.verdict import Verdict, verdict
 
 _REJECTED = re.compile(
     r"unrecognized arguments|arguments are required|^argument |invalid choice|expected (?:one|at least one) "
-    r"argument|No such option|Missing (?:option|argument)"
+    r"argument|No such option|Missing (?:option|argument)|Invalid value for"
 )
 _OTHER_SIZE = re.compile(r"Received data size doesn't match|op\.preamble\.length <= op\.nbytes")
 _CRASHES = {
@@ -60,7 +60,8 @@ def by_exit(case: Case) -> Verdict | None:
         return aborted
     unread = {1} if case.cut else set()  # what a traceback above the text ends with
     positive = [e for e in case.exits.values() if e.code > 0 and e.code not in unread and e.rank not in case.waits]
-    if len(positive) == 1 and (case.complete or case.waits) and (case.waits or len(case.world) > 1):
+    silent = [e for e in case.exits.values() if e.code == -6 and e.rank not in case.waits]
+    if len(positive) == 1 and not silent and (case.complete or case.waits) and (case.waits or len(case.world) > 1):
         (ended,) = positive
         facts = {"who": f"rank {ended.rank}", "code": str(ended.code)}
         return verdict(

@@ -59,15 +59,21 @@ LAUNCHER = (
         r"srun: error: (?P<node>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>Out Of Memory|Killed|Terminated|Aborted"
         r"|Segmentation fault|Bus error|Exited with exit code \d+)",
     ),
-    _mark("cancelled", "CANCELLED AT", r"CANCELLED AT \S+(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE))?"),
+    _mark(
+        "cancelled",
+        "CANCELLED AT",
+        r"^(?!.{0,120}\.extern ON).{0,200}?CANCELLED AT \S+(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE))?",
+    ),
     _mark("node_failure", "ode failure on", r"[Nn]ode failure on (?P<node>[\w.-]+)"),
     _mark("node_failure", "NodeNotReady", r"(?:\b(?P<node>[\w.-]{1,80})\s{1,8})?NodeNotReady"),
     _mark("evicted", "Evicted", r"\bEvicted\b|\bPreempt(?:ed|ing|ion)\b"),
     _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
-    _mark("usage", "No such option", r"^[\u2502|] (?P<message>No such option.{1,200}?)\s*[\u2502|]"),
-    _mark("usage", "Missing option", r"^[\u2502|] (?P<message>Missing option.{1,200}?)\s*[\u2502|]"),
-    _mark("usage", "Invalid value for", r"^[\u2502|] (?P<message>Invalid value for.{1,200}?)\s*[\u2502|]"),
+    _mark("usage", "No such option", r"^(?:Error:|[\u2502|]) (?P<message>No such option.{1,200}?)\s*(?:[\u2502|]|$)"),
+    _mark("usage", "Missing option", r"^(?:Error:|[\u2502|]) (?P<message>Missing option.{1,200}?)\s*(?:[\u2502|]|$)"),
+    _mark(
+        "usage", "Invalid value for", r"^(?:Error:|[\u2502|]) (?P<message>Invalid value for.{1,200}?)\s*(?:[\u2502|]|$)"
+    ),
     _mark("cannot_open", "can't open file", r"^\S*python\S*: can't open file '(?P<path>[^']{1,400})'"),
     _mark("no_command", "command not found", r"(?P<command>[\w.-]{1,80}): command not found"),
     _mark(
@@ -76,7 +82,7 @@ LAUNCHER = (
         r"exits with return code = (?P<code>-?\d+)",
     ),
     _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
-    _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s+\S.*)?$"),
+    _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s{2,}\S.*)?$"),
     _mark("dumped", "CheckpointException ranks:"),
     _mark("group_ended", "worker group successfully finished"),
     _mark("ray_died", "A worker died or was killed while executing a task by an unexpected system error"),

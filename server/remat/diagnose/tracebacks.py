@@ -37,7 +37,8 @@ _STOP = re.compile(
     r"|epoch\b|Epoch\b"
     r"|iteration\b|INFO\b|WARNING\b|DEBUG\b|terminate called|Exception ignored|.{0,60}\d+%\|)"
 )
-_UNHEADED = re.compile(r"^(?:[A-Za-z_]\w*\.){0,12}\w*(?:Error|Exception|Unsupported|Interrupt)(?::\s|$)")
+# `Error: 0.03` is a line of a table, `ValueError: …` is not.
+_UNHEADED = re.compile(r"^(?:(?:[A-Za-z_]\w*\.){1,12}\w*|\w+)(?:Error|Exception|Unsupported|Interrupt)(?::\s|$)")
 _LONGEST_MESSAGE = 60
 _MOST_FRAMES = 200
 

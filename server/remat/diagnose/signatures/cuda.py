@@ -132,9 +132,10 @@ SIGNATURES = (
     ),
     Signature(
         id="cuda.ecc",
-        words=("uncorrectable ECC error", "ECC error"),
-        pattern=r"uncorrectable ECC error|double.bit ECC error",
+        words=("uncorrectable ECC error encountered", "double bit ECC error", "double-bit ECC error"),
+        pattern=r"uncorrectable ECC error encountered|double.bit ECC error",
         asynchronous=True,
+        bare=True,
         cause="The GPU reported an uncorrectable ECC error: a hardware fault of its memory, not of the program.",
         fix="Report and drain the node; reset or replace the GPU, then resume from the last checkpoint on another.",
         runnable=True,
