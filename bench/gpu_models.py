@@ -156,6 +156,8 @@ class Nano(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.token(input_ids) + self.place(torch.arange(input_ids.shape[1], device=input_ids.device))
+        if not self.token.weight.requires_grad:
+            x.requires_grad_()  # as PEFT does: reentrant checkpoints need an input with a gradient
         for block in self.blocks:
             x = block(x)
         return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), labels.flatten())
