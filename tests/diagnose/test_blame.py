@@ -348,3 +348,13 @@ def test_ordinary_lines_that_sound_like_failures_are_none() -> None:
         'def f():\n    raise ValueError("x")\n    try:\n        pass\n    except RuntimeError as e:\n        print(e)',
     ):
         assert not diagnose(text).failed, text
+
+
+def test_a_fault_of_the_model_that_one_rank_shows_and_no_other_waits_for_names_no_rank() -> None:
+    unused = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This"
+    log = [": did not receive grad for rank 0: 2 3", raised(1, unused), closing(10), ended((0, -15), (1, 1), root=1)]
+    report = diagnose("\n".join(["[rank0]" + log[0], *log[1:]]))
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("ddp.unused_params", None)
+    waiting = diagnose("\n".join([raised(0, CLOSED), *log[1:]]))
+    assert waiting.initiating_rank == 1

@@ -59,7 +59,7 @@ def test_a_folder_and_the_launchers_output_together_tell_what_the_terminal_would
         assert (alone["cause"]["id"], alone["initiating_rank"]) == (expected["cause"], rank)
     else:
         assert alone["initiating_rank"] in {None, rank}
-        assert alone["missing"]
+        assert alone["missing"] or not alone["failed"]  # the others may have been stopped before they said a word
 
 
 def test_a_folder_whose_last_attempt_ended_well_is_no_failure(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def by_own_error(case: Case) -> Verdict | None:
         ((rank, one),) = ranked.items()
         others = (set(case.world) | set(case.waits)) - {rank}
         unread = _unread(case) - {rank}
-        named = rank if others and not unread else None
+        shared = one.signature.id.startswith("ddp.") and not case.waits  # of the model, which every rank builds
+        named = rank if others and not unread and not shared else None
         made = _made(one, "exactly one rank has an error of its own", named, case)
         shown = ", ".join(map(str, sorted(unread)))
         return replace(made, facts={**made.facts, "unread": shown}, involved=frozenset(unread)) if unread else made
