@@ -31,6 +31,8 @@ def answers(
     can be measured, unless an estimate answers already.
     """
     variant = _settled(built, variant)
+    if request.mode != "estimate" and request.device == "cuda" and request.gpu is None and why_not("cuda") is None:
+        request = replace(request, gpu=torch.cuda.get_device_name(device_here("cuda")))
     expected = _expected(told, variant, request)
     if expected is not None and request.mode != "measure":
         yield _noted(built, expected)
@@ -68,7 +70,7 @@ def _expected(built: Built, variant: Variant, request: Request) -> VariantResult
     file = _file(request, variant, "estimated")
     if file is not None and request.mode != "measure":
         write_snapshot(snapshot_of(traced.log, request.device, "estimated"), file)
-    return estimated(built, variant, traced, request.device)
+    return estimated(built, variant, traced, request.device, request.gpu)
 
 
 def _noted(built: Built, result: VariantResult) -> VariantResult:

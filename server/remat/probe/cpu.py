@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
-from torch._decomp import decompositions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,17 +25,10 @@ def cpu_scratch(name: str, args: Sequence[object], out: object) -> Scratch:
 
 @contextlib.contextmanager
 def cpu_effects(trace: Trace) -> Iterator[None]:
-    """Inside it the fake CPU chooses kernels as the real one does."""
-    kept_rnn = getattr(decompositions, "use_mkldnn", None)
-    # Fake LSTMs (torch 2.1 to 2.13) would run step by step where gradients are wanted; real ones use oneDNN's layer.
-    if kept_rnn is not None:
-        decompositions.use_mkldnn = lambda layer, hx, params: kept_rnn(layer.detach(), hx, params)
-    try:
-        with generator_states(trace):
-            yield
-    finally:
-        if kept_rnn is not None:
-            decompositions.use_mkldnn = kept_rnn
+    """Inside it the fake CPU takes what the real one takes."""
+    trace.scratch = cpu_scratch
+    with generator_states(trace):
+        yield
 
 
 @contextlib.contextmanager

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from remat.probe.checkpoint_calls import checkpoint_calls
-from remat.probe.cpu import cpu_effects, cpu_scratch
+from remat.probe.cpu import cpu_effects
 from remat.probe.cuda import cuda_effects
+from remat.probe.cuda.architecture import is_known
 from remat.probe.fakes import fake_friendly, plain_masks
+from remat.probe.gpus import UNKNOWN_CONTEXT, card
+from remat.probe.kernels import whole_recurrent_layers
+from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
 from remat.probe.replay import peaks_for_cpu, peaks_for_cuda, settle_categories
 from remat.probe.result import Traced, result_of
+from remat.probe.self_check import SMALL, SMALL_VARIANT, agrees, is_tested
 from remat.probe.step import run_steps
 from remat.probe.trace import Trace
 from remat.probe.variants import apply_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import nn
 
     from remat.probe.built import Built
     from remat.probe.messages import Device, Variant, VariantResult
+    from remat.probe.trace import Log
 
 
 def estimate(built: Built, variant: Variant, device: Device, gpu: str | None = None) -> VariantResult:
@@ -30,21 +40,52 @@ def estimate(built: Built, variant: Variant, device: Device, gpu: str | None = N
 
     Raises `CannotApplyError` when the variant doesn't fit, and whatever the user's model raises.
     """
-    return estimated(built, variant, simulate(built, variant, device, gpu), device)
+    return estimated(built, variant, simulate(built, variant, device, gpu), device, gpu)
 
 
-def estimated(built: Built, variant: Variant, traced: Traced, device: Device) -> VariantResult:
+def estimated(built: Built, variant: Variant, traced: Traced, device: Device, gpu: str | None = None) -> VariantResult:
     """The figures of what `simulate` saw."""
     peaks = peaks_for_cpu(traced.log) if device == "cpu" else peaks_for_cuda(traced.log)
-    return result_of(built, variant, traced, peaks, "estimated")
+    result = result_of(built, variant, traced, peaks, "estimated")
+    return replace(
+        result,
+        process_bytes=_process(peaks.reserved, gpu),
+        assumptions=(*result.assumptions, *(_assumed_of_cuda(traced.log, gpu) if device == "cuda" else ())),
+        verified=is_tested() or _agrees(),
+    )
+
+
+@cache
+def _agrees() -> bool:
+    """On a version of torch that is not tested, the probe proves itself first."""
+    return agrees(peaks_for_cpu(simulate(SMALL, SMALL_VARIANT, "cpu").log).allocated)
+
+
+def _process(reserved: int | None, gpu: str | None) -> Range | None:
+    """What the driver shows: what is reserved and the context of the GPU."""
+    if reserved is None:
+        return None
+    known = card(gpu) if gpu else None
+    context = known.context if known else UNKNOWN_CONTEXT
+    return Range(reserved + context.low, reserved + context.high)
+
+
+def _assumed_of_cuda(log: Log, gpu: str | None) -> Iterator[str]:
+    if not is_known(gpu):
+        yield "the GPU is not named or not known: kernels and workspaces are those of an A100"
+    ran = {allocation.operator for allocation in log.allocations}
+    if "aten::convolution" in ran:
+        yield "cuDNN's passing workspaces for convolutions are not counted"
+    if "aten::mkldnn_rnn_layer" in ran:
+        yield "what cuDNN keeps of a recurrent layer is taken to be what oneDNN keeps"
 
 
 def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = None) -> Traced:
     """The log of two steps on fake tensors. Raises what `estimate` does."""
     trace = Trace()
     with contextlib.ExitStack() as world:
-        world.enter_context(fake_friendly())
-        world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        world.enter_context(fake_friendly(trace.assume))
+        trace.fake = world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         model = built.make_model()
         if built.training:
             model.train()
@@ -52,11 +93,11 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
         modules = Modules(model)
         track_model(model, trace)
         world.enter_context(plain_masks())
+        world.enter_context(whole_recurrent_layers())
         if device == "cuda":
             world.enter_context(cuda_effects(trace, gpu))
         else:
             world.enter_context(cpu_effects(trace))
-            trace.scratch = cpu_scratch
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)

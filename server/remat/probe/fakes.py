@@ -11,25 +11,28 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def fake_friendly() -> Iterator[None]:
-    """Inside it models can be made and run under `FakeTensorMode`."""
+def fake_friendly(assume: Callable[[str], None]) -> Iterator[None]:
+    """Inside it models can be made and run under `FakeTensorMode`; `assume` is told what is left out."""
     with contextlib.ExitStack() as undo:
-        for where, name, value in _replacements():
+        for where, name, value in _replacements(assume):
             undo.callback(setattr, where, name, getattr(where, name))
             setattr(where, name, value)
         yield
 
 
-def _replacements() -> Iterator[tuple[object, str, object]]:
+def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, object]]:
     # torch 2.13: truncated normal draws again `while mask.any()`, a question fake tensors can't answer.
     if hasattr(nn.init, "_no_grad_trunc_normal_"):
         yield nn.init, "_no_grad_trunc_normal_", _unchanged
     # nn.Module._apply swaps tensors under fakes, which fails whenever something holds a weak reference (peft does).
     yield nn.Module, "to", _module_to
+    # What a compiler would fuse can't be told from here.
+    yield torch, "compile", _uncompiled(assume)
+    yield nn.Module, "compile", lambda *_, **__: assume(_NOT_COMPILED)
     yield nn.Module, "cuda", _same_module
     yield nn.Module, "cpu", _same_module
     yield nn.Module, "half", lambda self: _module_to(self, torch.float16)
@@ -61,6 +64,17 @@ def plain_masks() -> Iterator[None]:
     finally:
         if kept is not None:
             masks.find_packed_sequence_indices = kept  # type: ignore[union-attr]
+
+
+_NOT_COMPILED = "torch.compile is left out: the figures are those of the model run eagerly"
+
+
+def _uncompiled(assume: Callable[[str], None]) -> object:
+    def compile_(model: object = None, **_settings: object) -> object:
+        assume(_NOT_COMPILED)
+        return model if model is not None else lambda function: function
+
+    return compile_
 
 
 def _unchanged(tensor: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, cast
 
 import torch
+from torch._decomp import decompositions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     StandIn = Callable[[Sequence[object], dict[str, object]], object]
 
@@ -23,6 +25,23 @@ def grouped_product(args: Sequence[object], kwargs: dict[str, object]) -> object
         groups = (first.size(0),)
     dtype = cast("torch.dtype", kwargs.get("out_dtype") or first.dtype)
     return first.new_empty((*groups, first.size(-2), second.size(-1)), dtype=dtype)
+
+
+@contextlib.contextmanager
+def whole_recurrent_layers() -> Iterator[None]:
+    """Inside it fake LSTMs run layer by layer, as oneDNN's and cuDNN's do.
+
+    Fakes (torch 2.1 to 2.13) would run them step by step wherever gradients are wanted.
+    """
+    kept = getattr(decompositions, "use_mkldnn", None)
+    if kept is None:
+        yield
+        return
+    decompositions.use_mkldnn = lambda layer, hx, params: kept(layer.detach(), hx, params)
+    try:
+        yield
+    finally:
+        decompositions.use_mkldnn = kept
 
 
 def mkldnn_rnn(args: Sequence[object], kwargs: dict[str, object]) -> object:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
+from remat.probe.accumulation import Accumulation
 from remat.probe.flops import flops_of
 from remat.probe.kernels import STAND_INS
 from remat.probe.lenient import Assumed, Unknowable, assume
@@ -80,6 +81,7 @@ class Trace(TorchDispatchMode):
         """the mode this one is inside of, if any"""
         self.scalars_elsewhere = False
         """tensors made from Python numbers stay on the CPU, whose memory doesn't count"""
+        self._accumulation = Accumulation()
         self._live: dict[int, tuple[int, object]] = {}
         self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
         """of an operator, by its name, arguments and result: bytes taken before the result is there, and beside it"""
@@ -95,6 +97,11 @@ class Trace(TorchDispatchMode):
 
     def live(self) -> list[Allocation]:
         return [self.log.allocations[index] for index, _ in self._live.values()]
+
+    def assume(self, what: str) -> None:
+        """Notes what had to be taken for granted, with the line that asks for it."""
+        note = Assumed(what, line_outside_torch())
+        self.log.assumed[note] = self.log.assumed.get(note, 0) + 1
 
     # ---- storages
 
@@ -122,7 +129,7 @@ class Trace(TorchDispatchMode):
     def allocate(self, size: int, operator: str, category: str = "") -> int:
         """Notes an allocation that no tensor of ours stands for; returns its number."""
         module = self.modules[-1] if self.modules else ""
-        line = _line_outside_torch() if self.phase != "load" else None
+        line = line_outside_torch() if self.phase != "load" else None
         self.log.allocations.append(
             Allocation(size, self.phase, self.step, module, line, operator, self.recomputing > 0, category)
         )
@@ -162,6 +169,10 @@ class Trace(TorchDispatchMode):
             return _CPU if self.fake is not None else func(*args, **kwargs)
         if "device" in kwargs and self.real_on is None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
+        if self.phase == "backward" and self.fake is not None:
+            sum_ = self._accumulation.in_place(name, args, 2)
+            if sum_ is not None:
+                return sum_
         out = self._run(func, name, args, kwargs)
         before, beside = self.scratch(name.rpartition(":")[2], args, out)
         if before:
@@ -186,7 +197,7 @@ class Trace(TorchDispatchMode):
             out = NotImplemented if self.fake is None else run_quickly(self.fake, func, args, kwargs)
             return func(*args, **kwargs) if out is NotImplemented else out
         except Unknowable as error:
-            return assume(func, args, error, self.log.assumed, _line_outside_torch())
+            return assume(func, args, error, self.log.assumed, line_outside_torch())
 
     def _count(self, func: object, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
         flops = flops_of(func, args, kwargs, out)
@@ -211,7 +222,7 @@ def _tensors(out: object) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-def _line_outside_torch() -> tuple[str, int] | None:
+def line_outside_torch() -> tuple[str, int] | None:
     """The innermost line that is neither torch's nor ours."""
     frame = sys._getframe(2)
     while frame is not None:

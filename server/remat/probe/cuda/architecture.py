@@ -26,11 +26,19 @@ _MIB = 2**20
 
 def capability(gpu: str | None) -> Capability:
     """The compute capability of a GPU by its name; `UNKNOWN` for other names and for None."""
+    return _told(gpu) or UNKNOWN
+
+
+def is_known(gpu: str | None) -> bool:
+    return _told(gpu) is not None
+
+
+def _told(gpu: str | None) -> Capability | None:
     name = (gpu or "").lower()
     if re.search(r"(?<![a-z])(amd|mi[23]\d\d)", name):
         return AMD
     found = [generation for word, generation in _GENERATIONS if re.search(rf"(?<![a-z0-9]){word}(?![0-9])", name)]
-    return found[-1] if found else UNKNOWN
+    return found[-1] if found else None
 
 
 def workspace_bytes(generation: Capability) -> int:
