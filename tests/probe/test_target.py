@@ -1,0 +1,212 @@
+"""Models of users' files are found, made and given inputs; nothing else of a file runs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from asking import LINEAR, ask, failure, result, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPT = """
+    from dataclasses import dataclass
+    import torch
+    import a_tracker_that_is_not_installed
+    from torch import nn
+    from torch.nn import functional as F
+
+    text = open("corpus.txt").read()
+
+    @dataclass
+    class Config:
+        block_size: int = 64
+        vocab_size: int = 512
+        width: int = 32
+
+    class GPT(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            self.config = config
+            self.tokens = nn.Embedding(config.vocab_size, config.width)
+            self.positions = nn.Embedding(config.block_size, config.width)
+            self.head = nn.Linear(config.width, config.vocab_size)
+
+        def forward(self, idx, targets=None):
+            b, t = idx.size()
+            x = self.tokens(idx) + self.positions(torch.arange(t, device=idx.device))
+            logits = self.head(x)
+            loss = None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            return logits, loss
+
+    model = GPT(Config(width=64))
+    open("ran", "w").close()
+    for step in range(1000000):
+        model(torch.zeros(1, 1, dtype=torch.long))[0].sum().backward()
+"""
+
+
+def test_a_training_script_s_model_is_probed_and_its_training_never_runs(tmp_path: Path) -> None:
+    write(tmp_path, train=GPT)
+    found = result(ask(tmp_path, "train.py:GPT"))
+    assert found.by_category["parameters"] == 4 * (512 * 32 + 64 * 32 + 32 * 512 + 512)
+    assert "inputs: idx: int[batch, seq], targets: int[batch, seq]" in found.assumptions
+    assert "sequences of 64 (--seq)" in found.assumptions
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_variable_of_a_script_is_a_target_too(tmp_path: Path) -> None:
+    write(tmp_path, train=GPT)
+    assert result(ask(tmp_path, "train.py:model")).by_category["parameters"] == 4 * (512 * 64 * 2 + 64 * 64 + 512)
+
+
+def test_an_argument_without_default_is_named_with_the_line_to_add(tmp_path: Path) -> None:
+    write(tmp_path, net=LINEAR.replace("(self):", "(self, width, depth=2):"))
+    said = failure(ask(tmp_path, "net.py:Net"))
+    assert said.missing is not None
+    assert "`width` of `Net(…)`" in said.missing.fact
+    assert said.missing.how == f"add above line 4 of {tmp_path / 'net.py'}: # remat: probe(model=Net(width=…))"
+    assert said.location is not None
+    assert said.location.line == 4
+
+
+def test_the_line_that_was_asked_for_is_enough(tmp_path: Path) -> None:
+    text = LINEAR.replace("(self):", "(self, width):").replace("nn.Linear(8, 8)", "nn.Linear(width, width)")
+    write(tmp_path, net=text.replace("class Net", "# remat: probe(model=Net(width=16), batch=4)\nclass Net"))
+    found = result(ask(tmp_path, "net.py"))
+    assert found.by_category["parameters"] == 4 * (16 * 16 + 16)
+    assert "inputs: x: float[batch, 16]" in found.assumptions
+
+
+def test_arguments_are_taken_from_where_the_project_makes_the_model(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        net=LINEAR.replace("(self):", "(self, width):").replace("nn.Linear(8, 8)", "nn.Linear(width, width)"),
+        train="""
+            import argparse
+            from net import Net
+
+            def main():
+                parser = argparse.ArgumentParser()
+                parser.add_argument("--width", type=int, default=24)
+                parser.add_argument("--data", required=True)
+                args = parser.parse_args()
+                model = Net(args.width).cuda()
+
+            main()
+        """,
+    )
+    found = result(ask(tmp_path, "net.py:Net"))
+    assert found.by_category["parameters"] == 4 * (24 * 24 + 24)
+    assert f"Net is made as at {tmp_path / 'train.py'}:9" in found.assumptions
+
+
+def test_the_size_of_images_follows_from_the_layer_that_takes_them_flat(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        net="""
+            import torch
+            from torch import nn
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.conv = nn.Conv2d(3, 4, 3, padding=1)
+                    self.out = nn.Linear(4 * 32 * 32, 10)
+
+                def forward(self, image):
+                    return self.out(torch.flatten(self.conv(image), 1))
+        """,
+    )
+    assert "images of 32x32 (image= in a probe comment)" in result(ask(tmp_path, "net.py:Net")).assumptions
+
+
+def test_inputs_that_can_t_be_found_out_are_asked_for_by_name(tmp_path: Path) -> None:
+    write(tmp_path, net=LINEAR.replace("self.linear(x)", "self.linear(x.adjacency)"))
+    said = failure(ask(tmp_path, "net.py:Net"))
+    assert said.missing is not None
+    assert "what `x` of `Net.forward` looks like" in said.missing.fact
+    assert '# remat: probe(inputs={"x": torch.randn(batch, …)})' in said.missing.how
+
+
+def test_remat_probe_py_says_everything_itself(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        net=LINEAR,
+        remat_probe="""
+            import torch
+            from net import Net
+
+            def build():
+                return Net()
+
+            def batch(batch_size):
+                return {"x": torch.randn(batch_size, 8)}
+
+            def loss(output, batch):
+                return (output - batch["x"]).square().mean()
+
+            def optimizer(parameters):
+                return torch.optim.SGD(parameters, 0.1)
+        """,
+    )
+    found = result(ask(tmp_path, "net.py", batch=3))
+    assert "optimizer" not in {name for name, size in found.by_category.items() if size}
+
+
+def test_a_hugging_face_folder_needs_only_its_config(tmp_path: Path) -> None:
+    _gpt2(tmp_path / "model")
+    found = result(ask(tmp_path, "hf:model", seq=16))
+    assert "inputs: input_ids: int[batch, seq], labels: int[batch, seq]" in found.assumptions
+
+
+def test_a_from_pretrained_call_is_a_target_by_its_line(tmp_path: Path) -> None:
+    _gpt2(tmp_path / "model")
+    write(
+        tmp_path,
+        train="""
+            from transformers import AutoModelForCausalLM
+
+            def main():
+                name = "model"
+                model = AutoModelForCausalLM.from_pretrained(name)
+        """,
+    )
+    found = result(ask(tmp_path, "train.py:5", seq=16))
+    assert "pretrained weights of model are left out: the model is made from its config.json" in found.assumptions
+
+
+def test_a_name_that_is_not_in_the_cache_says_what_to_do(tmp_path: Path) -> None:
+    said = failure(ask(tmp_path, "hf:nobody/no-such-model"))
+    assert said.missing is not None
+    assert said.missing.fact.startswith("no config.json for nobody/no-such-model in the local cache")
+    assert "hf download nobody/no-such-model config.json" in said.missing.how
+
+
+def test_a_package_that_is_needed_and_missing_is_named_with_its_line(tmp_path: Path) -> None:
+    write(tmp_path, net="import no_such_layers\n" + LINEAR.replace("nn.Linear(8, 8)", "no_such_layers.Fast(8, 8)"))
+    said = failure(ask(tmp_path, "net.py:Net"))
+    assert said.missing is not None
+    assert said.missing.fact.startswith("`no_such_layers` is imported and not installed")
+    assert said.location is not None
+    assert said.location.line == 1
+
+
+def test_a_name_that_the_file_does_not_have_is_said_with_those_it_has(tmp_path: Path) -> None:
+    write(tmp_path, net=LINEAR)
+    said = failure(ask(tmp_path, "net.py:Nett"))
+    assert said.missing is not None
+    assert said.missing.how == "it has Net"
+
+
+def test_drop_path_rates_read_from_a_tensor_have_their_values(tmp_path: Path) -> None:
+    rates = "[r.item() for r in torch.linspace(0, 0.5, 2)]"
+    write(tmp_path, net=LINEAR.replace("nn.Linear(8, 8)", f"nn.Linear(8, 8 + int({rates}[1] * 2))"))
+    assert result(ask(tmp_path, "net.py:Net")).by_category["parameters"] == 4 * (8 * 9 + 9)
+
+
+def _gpt2(folder: Path) -> None:
+    folder.mkdir()
+    config = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 2}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")

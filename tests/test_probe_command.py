@@ -1,0 +1,132 @@
+"""`remat probe`: its options, its verdicts and what it prints, without a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remat.probe.gpus import GIB, Verdict, budget, bytes_of, card, verdict
+from remat.probe.messages import (
+    Environment,
+    Failure,
+    Location,
+    Missing,
+    PhasePeak,
+    Range,
+    Recomputed,
+    Timeline,
+    VariantResult,
+)
+from remat.render.probe import Probed, as_json, as_text
+
+RESULT = VariantResult(
+    name="all",
+    kind="estimated",
+    allocated_bytes=10 * GIB,
+    reserved_bytes=11 * GIB,
+    process_bytes=None,
+    peak_phase="backward",
+    phases=(PhasePeak("backward", 10 * GIB),),
+    saved_activation_bytes=4 * GIB,
+    by_category={"parameters": 6 * GIB, "activations": 4 * GIB},
+    by_line=(),
+    by_module=(),
+    recompute_flops_ratio=Range(1.2, 1.3),
+    step_seconds=None,
+    checkpointed=(Recomputed("layers.*", "Block", 4),),
+    not_checkpointed=(),
+    active=True,
+    inactive_because=None,
+    assumptions=("a batch of 1 (--batch)",),
+    verified=True,
+    timeline=Timeline((), (), (), (), (), 0),
+)
+
+
+def probed(**changes: object) -> Probed:
+    environment = Environment("/usr/bin/python", {"torch": "2.13.0"})
+    whole = Probed("net.py:Net", "cuda", environment, 1.5, (RESULT,), ())
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("24GiB", 24 * GIB), ("24 GB", 24 * 10**9), ("1.5gib", 3 * GIB // 2), ("25769803776", 24 * GIB)]
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["24", "lots", "-3GiB", "3 XB", ""])
+def test_a_size_that_means_nothing_says_what_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a size"):
+        budget(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("t4", "T4"), ("NVIDIA GeForce RTX 4090", "RTX 4090"), ("A100", "A100-80GB"), ("NVIDIA H100 80GB HBM3", "H100")],
+)
+def test_cards_are_known_by_the_names_people_and_drivers_use(text: str, name: str) -> None:
+    found = card(text)
+    assert found is not None
+    assert found.name == name
+
+
+def test_a_verdict_leaves_room_for_what_estimates_can_t_know() -> None:
+    assert verdict(RESULT, budget("16GiB")) is Verdict.FITS
+    assert verdict(RESULT, budget("12GiB")) is Verdict.TOO_CLOSE
+    assert verdict(RESULT, budget("10GiB")) is Verdict.DOES_NOT_FIT
+
+
+def test_json_has_what_was_agreed() -> None:
+    failure = Failure("none", "build", "no", Location("net.py", 3), Missing("width", "add it"))
+    answer = json.loads(as_json(probed(failures=(failure,))))
+    assert list(answer) == ["target", "environment", "seconds", "variants", "failures"]
+    (variant,) = answer["variants"]
+    assert variant["recompute_flops_ratio"] == [1.2, 1.3]
+    assert variant["process_bytes"][0] < variant["process_bytes"][1]
+    assert set(variant) >= {
+        "name", "kind", "allocated_bytes", "reserved_bytes", "process_bytes", "peak_phase", "saved_activation_bytes",
+        "by_category", "by_line", "recompute_flops_ratio", "step_seconds", "checkpointed", "not_checkpointed", "active",
+        "inactive_because", "assumptions", "verified",
+    }  # fmt: skip
+    assert set(answer["failures"][0]) == {"variant", "stage", "message", "location", "missing"}
+
+
+def test_the_context_of_a_known_card_makes_the_process_a_number() -> None:
+    (variant,) = json.loads(as_json(probed(card=card("T4"))))["variants"]
+    assert variant["process_bytes"] == 11 * GIB + int(140.875 * 2**20)
+
+
+def test_the_table_shows_what_is_held_in_letters_and_what_was_recomputed() -> None:
+    text = "".join(piece.text for piece in as_text(probed(on=budget("16GiB"))))
+    assert "pppppppppppppppppppppppp" + "a" * 16 in text
+    assert "recomputed   4 x Block (layers.*); 1.20 to 1.30 times the operations" in text
+    assert "all: fits (16GiB, 16.0 GiB usable)" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--checkpointing", "some"], "expected as-written, none, all"),
+        (["--budget", "much"], "expected a size"),
+        (["--gpu", "Voodoo 2"], "no card"),
+        (["--optimizer", "magic"], "is no optimizer"),
+        (["--batch", "0"], "--batch"),
+        (["--python", "/no/such/python"], "does not exist"),
+    ],
+)
+def test_an_option_that_means_nothing_ends_with_2_and_says_so(options: list[str], says: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "remat", "probe", "net.py", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=_path())
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def _path() -> dict[str, str]:
+    return {"PYTHONPATH": str(Path(__file__).parent.parent / "server"), "PATH": ""}
