@@ -17,7 +17,6 @@ from remat.probe.self_check import SMALL, agrees, really_taken
 NONE = Variant("none", checkpointing="none", optimizer="adamw")
 
 
-
 def test_what_is_really_taken_decides() -> None:
     assert agrees(really_taken())
     assert agrees(int(really_taken() * 1.019))
