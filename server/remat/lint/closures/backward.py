@@ -1,4 +1,4 @@
-"""Whether code may run backward, computes no gradients, or only tells somebody something, judged by names of calls."""
+"""Whether code may run backward, or only tells somebody something, judged by the names of its calls."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from functools import lru_cache
 
 import libcst as cst
 
-from remat.lint.code.syntax import dotted, is_literal, walk
+from remat.lint.code.syntax import dotted, walk
 
 _BACKWARD = re.compile(r"backward|^grad$|(?:^|_)step$|^step_|^train|^fit$|^optimi[sz]e|^learn|_grads?$|^vjp$")
-_NO_GRADIENT = re.compile(r"^(?:no_grad|inference_mode|set_grad_enabled)$")
 _COLLECTS = re.compile(r"^(?:append|appendleft|extend|add|insert|put|update|setdefault|write)$")
 _TELLS_ABOUT = re.compile(r"(?i)log|debug|^info|warn|print|record|describe|profil|range_push|range_pop|postfix|tqdm")
 _TELLS = re.compile(
@@ -20,7 +19,7 @@ _TELLS = re.compile(
 _LOGGERS = frozenset({"self", "log", "logger", "logging", "wandb", "mlflow"})
 
 
-@lru_cache(4096)
+@lru_cache(512)  # each keeps a tree alive, that of a text which may be gone
 def runs_backward(top: cst.CSTNode, *, by_others: bool = True) -> bool:
     """Whether the code below `top` may run backward or, `by_others`, hand what it computed to code that does."""
     for node in walk(top):
@@ -49,19 +48,3 @@ def is_log(call: cst.Call) -> bool:
     """Whether the call only tells somebody something."""
     path = dotted(call.func)
     return bool(path) and (_TELLS.search(path[-1]) is not None or (path[-1].startswith("log") and path[0] in _LOGGERS))
-
-
-def without_gradient(node: cst.With) -> bool:
-    calls = (n for item in node.items for n in walk(item.item) if isinstance(n, cst.Call))
-    return any(_NO_GRADIENT.search(last_name(c)) and not _switched_on(c) for c in calls)
-
-
-def _switched_on(call: cst.Call) -> bool:
-    """Whether this is `set_grad_enabled(True)`."""
-    return last_name(call) == "set_grad_enabled" and any(is_literal(a.value, "True") for a in call.args)
-
-
-def runs_without_gradient(function: cst.CSTNode | None) -> bool:
-    """Whether a decorator such as `@torch.no_grad()` says so."""
-    decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
-    return any(_NO_GRADIENT.search(part) for d in decorators for n in walk(d.decorator) for part in dotted(n)[-1:])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.checkpointing import Checkpointing, Variant
-from remat.lint.closures.backward import is_log, runs_without_gradient
+from remat.lint.closures.backward import is_log
 from remat.lint.closures.captures import (
     Comprehension,
     Path,
@@ -22,6 +22,7 @@ from remat.lint.closures.captures import (
 from remat.lint.closures.rebinding import Cause, Rebinding, gives_one_thing, rebindings
 from remat.lint.closures.varying import changes, covers, tells_metadata
 from remat.lint.code.definitions import definitions
+from remat.lint.code.gradients import function_may_switch_off
 from remat.lint.code.names import IN_CLASS
 from remat.lint.code.syntax import Function, dotted, walk
 
@@ -132,7 +133,7 @@ def _bound_anew(closure: Closure, name: str, scope: Scope | None) -> Iterator[tu
     if owner is IN_CLASS or (owner is None and scope is not None):
         return
     function = owner.node if owner else None
-    if runs_without_gradient(function):
+    if function_may_switch_off(function):
         return
     known = [v for v in (owner.bindings.get(name, []) if owner else []) if isinstance(v, cst.BaseExpression)]
     for site in closure.sites:

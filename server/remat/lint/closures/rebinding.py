@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.lint.closures.backward import runs_backward, without_gradient
+from remat.lint.closures.backward import runs_backward
 from remat.lint.closures.captures import Path, bound_paths, reads
+from remat.lint.code.gradients import may_switch_off
 from remat.lint.code.syntax import children, dotted, walk
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _after(place: Place, call: cst.CSTNode, function: cst.CSTNode | None, name: 
     above = list(place.parsed.ancestors(call))
     if function is not None:
         above = above[: next((i for i, a in enumerate(above) if a is function), 0)]
-    if any(isinstance(a, cst.With) and without_gradient(a) for a in above):
+    if any(isinstance(a, cst.With) and may_switch_off(*a.items) for a in above):
         return
     inner = sum(isinstance(a, cst.FunctionDef | cst.Lambda) for a in above)  # those bind names of their own
     by_others = not _is_carried_on(call, above)
@@ -163,7 +164,7 @@ def _branches(place: Place, node: cst.CSTNode, top: cst.CSTNode) -> dict[int, in
     return found
 
 
-@lru_cache(4096)
+@lru_cache(512)  # as in `backward`
 def bound(top: cst.CSTNode, cause: Cause = Cause.LATER, loop: Loop | None = None) -> tuple[Rebinding, ...]:
     """Everything that the code below `top` binds, save what a test for None guards: that happens once."""
     return tuple(_bound(top, cause, loop))

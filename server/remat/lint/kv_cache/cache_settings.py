@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import libcst as cst
 
+from remat.lint.code.gradients import surely_without_gradients
 from remat.lint.code.strings import STRING
 from remat.lint.code.syntax import dotted, is_literal, string_value, walk
 
@@ -128,7 +129,7 @@ def _setting(place: Place, mention: _Mention) -> CacheSetting | None:
     if mention.value is None or generation:
         return None
     said, flag = read_value(mention.value)
-    if said is not Said.ON and mention.where is Where.CALL and without_gradients(place, mention.node):
+    if said is not Said.ON and mention.where is Where.CALL and surely_without_gradients(place, mention.node):
         return None
     return CacheSetting(said, mention.where, mention.node, place, flag)
 
@@ -172,18 +173,3 @@ def guarding_flag(place: Place, node: cst.CSTNode) -> cst.BaseExpression | None:
             return None
         below = above
     return None
-
-
-def without_gradients(place: Place, node: cst.CSTNode) -> bool:
-    """Whether `node` runs under `torch.no_grad()` or `torch.inference_mode()`, as far as its function shows."""
-    for above in place.parsed.ancestors(node):
-        if isinstance(above, cst.With) and any(_is_no_grad(item.item) for item in above.items):
-            return True
-        if isinstance(above, cst.FunctionDef) and any(_is_no_grad(d.decorator) for d in above.decorators):
-            return True
-    return False
-
-
-def _is_no_grad(expression: cst.BaseExpression) -> bool:
-    func = expression.func if isinstance(expression, cst.Call) else expression
-    return dotted(func)[-1:] in (["no_grad"], ["inference_mode"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from remat.lint.code.gradients import surely_without_gradients
 from remat.lint.code.syntax import dotted, is_literal, string_value, walk_here
-from remat.lint.kv_cache.cache_settings import without_gradients
 from remat.lint.kv_cache.hugging_face import CLASSIFIER, Kind, kind_of
 from remat.lint.kv_cache.model_origins import Model, all_models, models_of
 
@@ -226,7 +226,7 @@ def training_calls(script: Script, model: str | None, models: tuple[Model, ...])
         if key not in known:
             held = models_of(script, call.node.func, call.scope, call.place) or []
             known[key] = not wanted.isdisjoint(id(m.call.node) for m in held)
-        if known[key] and _leads_to_gradients(script, call) and not without_gradients(call.place, call.node):
+        if known[key] and _leads_to_gradients(script, call) and not surely_without_gradients(call.place, call.node):
             found.append(call)
     return found
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from remat.lint.code.gradients import function_may_switch_off
 from remat.lint.code.modules import elements
 from remat.lint.code.syntax import dotted, walk
 from remat.lint.layers.classes import ABOUT_CHECKPOINTING, ancestry, may_checkpoint
 from remat.lint.layers.loops import layer_loops
-from remat.lint.layers.training_paths import runs_in_training, without_gradient
+from remat.lint.layers.training_paths import runs_in_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,7 +108,7 @@ def _trained(loop: LayerLoop) -> bool:
     function = loop.function
     if function is None or _NOT_TRAINED.search(function.name.value):
         return False
-    if without_gradient(function) or not runs_in_training(loop.place, loop.loop, function):
+    if function_may_switch_off(function) or not runs_in_training(loop.place, loop.loop, function):
         return False
     around = list(loop.place.parsed.ancestors(function))
     return not any(isinstance(a, cst.FunctionDef | cst.Lambda) for a in around)

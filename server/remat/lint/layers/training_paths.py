@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from remat.lint.code.gradients import may_switch_off
 from remat.lint.code.syntax import string_value, walk
 from remat.lint.layers.classes import ABOUT_CHECKPOINTING
 
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from remat.lint.code.source import Place
 
 _TRAINING = re.compile(r"training$|is_grad_enabled|requires_grad")
-_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 
 
 def runs_in_training(place: Place, node: cst.CSTNode, until: cst.CSTNode) -> bool:
     """Whether `node`, below `until`, runs in training with gradients, and no flag about checkpointing decides that."""
     below = node
     for above in place.parsed.ancestors(node):
-        if isinstance(above, cst.With) and mentions(_WITHOUT_GRADIENT, *above.items):
+        if isinstance(above, cst.With) and may_switch_off(*above.items):
             return False
         if isinstance(above, cst.If | cst.IfExp) and below is not above.test:
             holds = below is above.body
@@ -31,11 +31,6 @@ def runs_in_training(place: Place, node: cst.CSTNode, until: cst.CSTNode) -> boo
             break
         below = above
     return True
-
-
-def without_gradient(function: cst.FunctionDef) -> bool:
-    """Whether a decorator switches gradients off."""
-    return any(mentions(_WITHOUT_GRADIENT, d.decorator) for d in function.decorators)
 
 
 def _excludes_training(test: cst.BaseExpression, *, holds: bool) -> bool:
