@@ -10,9 +10,13 @@ from remat.probe import run
 from remat.probe.messages import Failure, Limits, Request, Variant, VariantResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from typing import TypeAlias
 
     from remat.probe.messages import Event
+
+    Ask: TypeAlias = Callable[..., list[Event]]
 
 LINEAR = """
 import torch
@@ -38,6 +42,21 @@ def ask(folder: Path, target: str, seconds: float = 120, memory: int | None = No
     wanted = Variant("variant", **variant)  # type: ignore[arg-type]
     request = Request(target, (wanted,), str(folder), limits=Limits(seconds, memory))
     return list(run.run(request, sys.executable))
+
+
+def warm() -> Iterator[Ask]:
+    """Yield a function that asks one worker: files of its requests must differ in their names."""
+    workers: list[run.Worker] = []
+
+    def ask_warm(folder: Path, target: str, **variant: object) -> list[Event]:
+        if not workers:
+            workers.append(run.start(sys.executable, folder))
+        wanted = Variant("variant", **variant)  # type: ignore[arg-type]
+        return list(run.ask(workers[0], Request(target, (wanted,), str(folder), limits=Limits(120))))
+
+    yield ask_warm
+    for worker in workers:
+        run.end(worker)
 
 
 def result(events: list[Event]) -> VariantResult:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from asking import LINEAR, ask, failure, result, write
+import pytest
+from asking import LINEAR, failure, result, warm, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from asking import Ask
 
 GPT = """
     from dataclasses import dataclass
@@ -47,7 +51,12 @@ GPT = """
 """
 
 
-def test_a_training_script_s_model_is_probed_and_its_training_never_runs(tmp_path: Path) -> None:
+@pytest.fixture(scope="module", name="ask")
+def one_worker() -> Iterator[Ask]:
+    yield from warm()
+
+
+def test_a_training_script_s_model_is_probed_and_its_training_never_runs(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, train=GPT)
     found = result(ask(tmp_path, "train.py:GPT"))
     assert found.by_category["parameters"] == 4 * (512 * 32 + 64 * 32 + 32 * 512 + 512)
@@ -56,12 +65,12 @@ def test_a_training_script_s_model_is_probed_and_its_training_never_runs(tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_variable_of_a_script_is_a_target_too(tmp_path: Path) -> None:
+def test_a_variable_of_a_script_is_a_target_too(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, train=GPT)
     assert result(ask(tmp_path, "train.py:model")).by_category["parameters"] == 4 * (512 * 64 * 2 + 64 * 64 + 512)
 
 
-def test_an_argument_without_default_is_named_with_the_line_to_add(tmp_path: Path) -> None:
+def test_an_argument_without_default_is_named_with_the_line_to_add(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, net=LINEAR.replace("(self):", "(self, width, depth=2):"))
     said = failure(ask(tmp_path, "net.py:Net"))
     assert said.missing is not None
@@ -71,7 +80,7 @@ def test_an_argument_without_default_is_named_with_the_line_to_add(tmp_path: Pat
     assert said.location.line == 4
 
 
-def test_the_line_that_was_asked_for_is_enough(tmp_path: Path) -> None:
+def test_the_line_that_was_asked_for_is_enough(tmp_path: Path, ask: Ask) -> None:
     text = LINEAR.replace("(self):", "(self, width):").replace("nn.Linear(8, 8)", "nn.Linear(width, width)")
     write(tmp_path, net=text.replace("class Net", "# remat: probe(model=Net(width=16), batch=4)\nclass Net"))
     found = result(ask(tmp_path, "net.py"))
@@ -79,13 +88,15 @@ def test_the_line_that_was_asked_for_is_enough(tmp_path: Path) -> None:
     assert "inputs: x: float[batch, 16]" in found.assumptions
 
 
-def test_arguments_are_taken_from_where_the_project_makes_the_model(tmp_path: Path) -> None:
+def test_arguments_are_taken_from_where_the_project_makes_the_model(tmp_path: Path, ask: Ask) -> None:
     write(
         tmp_path,
-        net=LINEAR.replace("(self):", "(self, width):").replace("nn.Linear(8, 8)", "nn.Linear(width, width)"),
-        train="""
+        layers_of_project=LINEAR.replace("(self):", "(self, width):").replace(
+            "nn.Linear(8, 8)", "nn.Linear(width, width)"
+        ),
+        train_of_project="""
             import argparse
-            from net import Net
+            from layers_of_project import Net
 
             def main():
                 parser = argparse.ArgumentParser()
@@ -97,12 +108,12 @@ def test_arguments_are_taken_from_where_the_project_makes_the_model(tmp_path: Pa
             main()
         """,
     )
-    found = result(ask(tmp_path, "net.py:Net"))
+    found = result(ask(tmp_path, "layers_of_project.py:Net"))
     assert found.by_category["parameters"] == 4 * (24 * 24 + 24)
-    assert f"Net is made as at {tmp_path / 'train.py'}:9" in found.assumptions
+    assert f"Net is made as at {tmp_path / 'train_of_project.py'}:9" in found.assumptions
 
 
-def test_the_size_of_images_follows_from_the_layer_that_takes_them_flat(tmp_path: Path) -> None:
+def test_the_size_of_images_follows_from_the_layer_that_takes_them_flat(tmp_path: Path, ask: Ask) -> None:
     write(
         tmp_path,
         net="""
@@ -122,7 +133,7 @@ def test_the_size_of_images_follows_from_the_layer_that_takes_them_flat(tmp_path
     assert "images of 32x32 (image= in a probe comment)" in result(ask(tmp_path, "net.py:Net")).assumptions
 
 
-def test_inputs_that_can_t_be_found_out_are_asked_for_by_name(tmp_path: Path) -> None:
+def test_inputs_that_can_t_be_found_out_are_asked_for_by_name(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, net=LINEAR.replace("self.linear(x)", "self.linear(x.adjacency)"))
     said = failure(ask(tmp_path, "net.py:Net"))
     assert said.missing is not None
@@ -130,13 +141,13 @@ def test_inputs_that_can_t_be_found_out_are_asked_for_by_name(tmp_path: Path) ->
     assert '# remat: probe(inputs={"x": torch.randn(batch, …)})' in said.missing.how
 
 
-def test_remat_probe_py_says_everything_itself(tmp_path: Path) -> None:
+def test_remat_probe_py_says_everything_itself(tmp_path: Path, ask: Ask) -> None:
     write(
         tmp_path,
-        net=LINEAR,
+        layers=LINEAR,
         remat_probe="""
             import torch
-            from net import Net
+            from layers import Net
 
             def build():
                 return Net()
@@ -151,17 +162,17 @@ def test_remat_probe_py_says_everything_itself(tmp_path: Path) -> None:
                 return torch.optim.SGD(parameters, 0.1)
         """,
     )
-    found = result(ask(tmp_path, "net.py", batch=3))
+    found = result(ask(tmp_path, "layers.py", batch=3))
     assert "optimizer" not in {name for name, size in found.by_category.items() if size}
 
 
-def test_a_hugging_face_folder_needs_only_its_config(tmp_path: Path) -> None:
+def test_a_hugging_face_folder_needs_only_its_config(tmp_path: Path, ask: Ask) -> None:
     _gpt2(tmp_path / "model")
     found = result(ask(tmp_path, "hf:model", seq=16))
     assert "inputs: input_ids: int[batch, seq], labels: int[batch, seq]" in found.assumptions
 
 
-def test_a_from_pretrained_call_is_a_target_by_its_line(tmp_path: Path) -> None:
+def test_a_from_pretrained_call_is_a_target_by_its_line(tmp_path: Path, ask: Ask) -> None:
     _gpt2(tmp_path / "model")
     write(
         tmp_path,
@@ -177,14 +188,14 @@ def test_a_from_pretrained_call_is_a_target_by_its_line(tmp_path: Path) -> None:
     assert "pretrained weights of model are left out: the model is made from its config.json" in found.assumptions
 
 
-def test_a_name_that_is_not_in_the_cache_says_what_to_do(tmp_path: Path) -> None:
+def test_a_name_that_is_not_in_the_cache_says_what_to_do(tmp_path: Path, ask: Ask) -> None:
     said = failure(ask(tmp_path, "hf:nobody/no-such-model"))
     assert said.missing is not None
     assert said.missing.fact.startswith("no config.json for nobody/no-such-model in the local cache")
     assert "hf download nobody/no-such-model config.json" in said.missing.how
 
 
-def test_a_package_that_is_needed_and_missing_is_named_with_its_line(tmp_path: Path) -> None:
+def test_a_package_that_is_needed_and_missing_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, net="import no_such_layers\n" + LINEAR.replace("nn.Linear(8, 8)", "no_such_layers.Fast(8, 8)"))
     said = failure(ask(tmp_path, "net.py:Net"))
     assert said.missing is not None
@@ -193,14 +204,14 @@ def test_a_package_that_is_needed_and_missing_is_named_with_its_line(tmp_path: P
     assert said.location.line == 1
 
 
-def test_a_name_that_the_file_does_not_have_is_said_with_those_it_has(tmp_path: Path) -> None:
+def test_a_name_that_the_file_does_not_have_is_said_with_those_it_has(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, net=LINEAR)
     said = failure(ask(tmp_path, "net.py:Nett"))
     assert said.missing is not None
     assert said.missing.how == "it has Net"
 
 
-def test_drop_path_rates_read_from_a_tensor_have_their_values(tmp_path: Path) -> None:
+def test_drop_path_rates_read_from_a_tensor_have_their_values(tmp_path: Path, ask: Ask) -> None:
     rates = "[r.item() for r in torch.linspace(0, 0.5, 2)]"
     write(tmp_path, net=LINEAR.replace("nn.Linear(8, 8)", f"nn.Linear(8, 8 + int({rates}[1] * 2))"))
     assert result(ask(tmp_path, "net.py:Net")).by_category["parameters"] == 4 * (8 * 9 + 9)

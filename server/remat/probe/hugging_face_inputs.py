@@ -83,7 +83,8 @@ def _values(model: nn.Module, seq: int, accepted: Mapping[str, object]) -> dict[
     config, main = _config(model), str(getattr(model, "main_input_name", "input_ids"))
     cls = type(model).__name__
     if main == "pixel_values" or (main not in accepted and "pixel_values" in accepted):
-        return {main: _pixels(config), **_image_labels(cls, config)}
+        text = {"input_ids": _ids(config), "labels": _ids(config)} if cls.endswith("ForConditionalGeneration") else {}
+        return {"pixel_values": _pixels(config), **_image_labels(cls, config), **text}
     if main == "input_features":
         return {main: _features(config), "labels": _ids(config, min(seq, 448))}
     if main == "input_values":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
 import sys
 import traceback
 from dataclasses import replace
@@ -71,6 +73,8 @@ def _serve(request: Request, events: TextIO) -> None:
         events.flush()
 
     began = time.monotonic()
+    with contextlib.suppress(OSError):  # resolving the target says what is wrong with the folder
+        os.chdir(request.folder)
     time_limit(request.limits.seconds)
     say(Environment(sys.executable, _versions()))
     _now[0] = "import"
