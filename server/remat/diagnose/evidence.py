@@ -78,8 +78,7 @@ def gather(run: Run) -> Case:
     if boundary and not (found or later) and "root" not in notices and run.recovered_count:
         notices.pop("failed", None)  # the restart helped: what failed was recovered from
     if _helped(run, notices):
-        found = []
-        notices = {name: kept for name, kept in notices.items() if name not in _FAILED}
+        found, notices = [], {name: kept for name, kept in notices.items() if name not in _FAILED}
     exits = _exits(notices, boundary)
     if later and not found and not exits:
         found, later = list(later), ()  # the attempts before ended without a trace, or with one that lines followed
