@@ -182,6 +182,7 @@ FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/__2_0.distcp'"""
 
 def test_an_error_that_a_distributed_checkpoint_raises_on_every_rank_is_the_rank_s_that_it_names() -> None:
     check([raised(rank, DUMP) for rank in range(4)], "io.file_missing", 2, [0, 1, 3])
+    assert "told it of rank 2" in diagnose("\n".join(raised(rank, DUMP) for rank in range(4))).collateral[0].summary
 
 
 def test_an_error_that_a_distributed_checkpoint_collects_from_every_rank_is_nobody_s() -> None:

@@ -172,7 +172,8 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
     if not made.left_alone:
         return ()
     waited = "waited for a peer until it was lost or the timeout came"
-    shown = {rank: (waited, lines[:3]) for rank, lines in case.waits.items()}
+    told = f"raised again what the distributed checkpoint told it of rank {made.rank}"
+    shown = {rank: (told if rank in case.told else waited, lines[:3]) for rank, lines in case.waits.items()}
     if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", "proc.sigterm_preempt"}:
         for rank, said, lines in _followed(case):
             shown.setdefault(rank, (said, lines))

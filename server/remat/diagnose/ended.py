@@ -155,6 +155,9 @@ def _unsettled(made: Verdict) -> Verdict:
     return replace(made, facts={key: value for key, value in made.facts.items() if key != "settled"})
 
 
+_BOTH_UNSAID = (
+    "any rank's traceback: the ranks exited with an error and none printed it (stderr of the ranks, error files)"
+)
 _UNSAID = (
     "root",
     "entry_text",
@@ -179,10 +182,7 @@ def unexplained(case: Case) -> Verdict | None:
         shown = (
             f"ranks {named} ended with {_said(codes)}, in an unknown order (the same second), and none printed an error"
         )
-        needed = (
-            "any rank's traceback: the ranks exited with an error and none printed it (stderr of the ranks, @record "
-            "error files)"
-        )
+        needed = _BOTH_UNSAID
     elif bad:
         code = case.exits[bad[0]].code
         shown = f"the launcher noticed rank {bad[0]} first (exit code {code}), which is not proof that it began there"

@@ -53,6 +53,7 @@ class Case:
     launcher: tuple[int, ...]  # lines of the launcher that say something failed
     later: tuple[Found, ...] = ()  # failures of later attempts
     last: int = 1
+    told: frozenset[int] = frozenset()  # ranks that raised again what another one's checkpoint told them
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)  # rank -> lines that show it waiting
     cut: bool = False  # the text begins in the middle of something
     unfinished: frozenset[int] = frozenset()  # ranks in the middle of a traceback where the text ends
@@ -67,8 +68,7 @@ class Case:
 def gather(run: Run) -> Case:
     notices = {name: tuple(found) for name, found in run.notices.items()}
     printed = _printed(run, notices)
-    found = _recognised(printed, notices)
-    found += _bare(notices)
+    found = _recognised(printed, notices) + _bare(notices)
     boundary = _restarted_at(notices)
     if boundary and any(n.line > boundary for n in notices.get("group_ended", ())) and "root" not in notices:
         found = []  # what failed was restarted, and that ended well
@@ -97,6 +97,7 @@ def gather(run: Run) -> Case:
         launcher=(*(n.line for name in _REPORTED for n in notices.get(name, ())), *_given_up(run))[:4],
         later=later,
         last=max(run.last, 1),
+        told=frozenset(_told_by_others(printed)),
         waits=waits,
         cut=_CONTINUES.match(run.beginning) is not None,
         unfinished=run.unfinished,

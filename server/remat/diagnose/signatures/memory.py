@@ -148,7 +148,8 @@ SIGNATURES = (
         "fragmentation",
         "The GPU is out of memory by fragmentation: {numbers}. The request would fit into what PyTorch holds "
         "but cannot use.",
-        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket sequence lengths so that sizes repeat.",
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (newer versions call it PYTORCH_ALLOC_CONF); bucket "
+        "sequence lengths so that sizes repeat.",
         "torch.cuda.memory_stats()['inactive_split_bytes.all.peak'] falls with expandable_segments:True",
         _LOG.format("1.46 GiB", "612.00 MiB", "", "78.55 GiB", "54.20 GiB", "23.60 GiB"),
     ),

@@ -160,8 +160,8 @@ SIGNATURES = (
         cause="Rank {rank} had not completed enqueuing collective {seq} ({op}) that every other rank timed out "
         "in: {evidence}.",
         fix="Find what rank {rank} was doing: its own log and its stack (py-spy dump); do not raise the timeout.",
-        verify="py-spy dump --pid PID of rank {rank}; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 records what each rank "
-        "had called",
+        verify="py-spy dump --pid PID of rank {rank}; the flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, in newer "
+        "versions TORCH_FR_BUFFER_SIZE=2000) records what each rank had called",
         asks=(
             Missing(
                 "rank {rank}'s own log and stack: what it was doing instead{world}",
@@ -177,7 +177,8 @@ SIGNATURES = (
         pattern="",
         cause="Rank {rank} called another collective than the others at sequence number {seq}: {difference}.",
         fix="Make rank {rank} reduce the same tensor size with the same operation as the others at that point.",
-        verify="TORCH_DISTRIBUTED_DEBUG=DETAIL, or the flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)",
+        verify="TORCH_DISTRIBUTED_DEBUG=DETAIL, or the flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, in newer "
+        "versions TORCH_FR_BUFFER_SIZE=2000)",
         sources=(_PG,),
     ),
     Signature(
@@ -188,7 +189,8 @@ SIGNATURES = (
         fix="Find the late rank: py-spy dump on every rank, or the flight recorder. If only rank 0 saves "
         "(save_checkpoint in a rank-0 "
         "guard), call it on every rank.",
-        verify="rerun with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 (flight recorder)",
+        verify="rerun with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 (flight recorder; in newer "
+        "versions TORCH_FR_BUFFER_SIZE)",
         asks=(
             Missing(
                 "which rank did not take part in collective {seq}: {needed}",
