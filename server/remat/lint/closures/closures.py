@@ -9,7 +9,7 @@ import libcst as cst
 
 from remat.lint.checkpointing import PARTIAL_CALLS, Checkpointing, Form
 from remat.lint.code.definitions import definitions
-from remat.lint.code.modules import loop_over
+from remat.lint.code.loop_targets import loop_over
 from remat.lint.code.syntax import Function, dotted
 
 if TYPE_CHECKING:

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from remat.lint.code.definitions import class_places, definitions
+from remat.lint.code.loop_targets import loop_over, loop_that_binds
 from remat.lint.code.source import At
-from remat.lint.code.syntax import dotted, targets
+from remat.lint.code.syntax import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from remat.lint.code.names import Scope
     from remat.lint.code.source import Place, Source
 
 CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.modules.container.ModuleList"})
-_PASSED_THROUGH = frozenset({"enumerate", "zip", "reversed", "list", "tuple", "iter", "range"})
 
 
 def constructors(source: Source, module: cst.CSTNode, scope: Scope | None, place: Place) -> list[At[cst.Call]]:
     """The calls that make the module(s) `module` may be; empty unless each one is seen in this file."""
     if isinstance(module, cst.Name):
-        if _loop_that_binds(place, module):
+        if loop_that_binds(place, module):
             element = loop_over(place, module)
             return elements(source, element, scope, place) if element is not None else []
     elif isinstance(module, cst.Subscript):
@@ -104,41 +102,3 @@ def _appended(source: Source, container: cst.CSTNode, place: Place) -> list[At[c
         for argument in (a.value for a in call.args)
         if isinstance(argument, cst.Call)
     ]
-
-
-def loop_over(place: Place, name: cst.Name) -> cst.BaseExpression | None:
-    """What the loop around `name` that binds it goes through: `self.layers` for `layer`."""
-    loop = _loop_that_binds(place, name)
-    return None if loop is None else _matching_iterable(loop, name.value)
-
-
-def _loop_that_binds(place: Place, name: cst.Name) -> cst.For | None:
-    """The `for` around `name` that binds it."""
-    for above in place.parsed.ancestors(name):
-        if isinstance(above, cst.For) and name.value in targets(above.target):
-            return above
-        if isinstance(above, cst.FunctionDef | cst.ClassDef):
-            return None
-    return None
-
-
-def _matching_iterable(loop: cst.For, name: str) -> cst.BaseExpression | None:
-    """`self.layers` for `layer` in `for i, (layer, x) in enumerate(zip(self.layers, xs))`."""
-    return next(iter(_pairs(loop.target, loop.iter, name)), None)
-
-
-def _pairs(target: cst.CSTNode, iterable: cst.BaseExpression, name: str) -> Iterator[cst.BaseExpression]:
-    if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name) and iterable.args:
-        function, arguments = iterable.func.value, [a.value for a in iterable.args]
-        if function == "enumerate" and isinstance(target, cst.Tuple) and len(target.elements) == 2:
-            yield from _pairs(target.elements[1].value, arguments[0], name)
-            return
-        if function == "zip" and isinstance(target, cst.Tuple) and len(target.elements) == len(arguments):
-            for element, argument in zip(target.elements, arguments, strict=True):
-                yield from _pairs(element.value, argument, name)
-            return
-        if function in _PASSED_THROUGH:
-            yield from _pairs(target, arguments[0], name)
-            return
-    if isinstance(target, cst.Name) and target.value == name:
-        yield iterable

@@ -10,6 +10,7 @@ import libcst as cst
 
 from remat.lint.checkpointing import APPLY, CHECKPOINTS, WRAP
 from remat.lint.code.definitions import definitions
+from remat.lint.code.loop_targets import iterated
 from remat.lint.code.syntax import dotted, is_literal, string_value, targets, walk
 from remat.lint.kv_cache.decoder_checkpointing import decoders, only_decoders
 from remat.lint.kv_cache.model_origins import models_of
@@ -127,15 +128,11 @@ def _iterated(layer: cst.BaseExpression, place: Place) -> cst.BaseExpression | N
     if not isinstance(layer, cst.Name):
         return None
     for above in place.parsed.ancestors(layer):
-        loops = [above] if isinstance(above, cst.For) else []
+        loop: cst.For | cst.CompFor | None = above if isinstance(above, cst.For) else None
         if isinstance(above, cst.ListComp | cst.GeneratorExp):
-            loops = [above.for_in]  # type: ignore[list-item]
-        for loop in loops:
-            if layer.value in targets(loop.target):
-                numbered = (
-                    isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == ["enumerate"] and loop.iter.args
-                )
-                return loop.iter.args[0].value if numbered and isinstance(loop.iter, cst.Call) else loop.iter
+            loop = above.for_in
+        if loop is not None and layer.value in targets(loop.target):
+            return iterated(loop.target, loop.iter, layer.value)
     return None
 
 

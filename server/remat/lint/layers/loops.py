@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import libcst as cst
 
+from remat.lint.code.loop_targets import loop_targets
 from remat.lint.code.syntax import children, dotted, walk
 from remat.lint.layers.classes import ABOUT_CHECKPOINTING
 from remat.lint.layers.positions import assigned
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from remat.lint.code.source import Place, Source
     from remat.lint.layers.sites import Sites
 
-_SAME_ITEMS = frozenset({"reversed", "list", "tuple", "iter", "tqdm"})
 _LOOKED_AT = frozenset({"isinstance", "hasattr", "getattr", "setattr", "type", "len", "id", "print", "str", "repr"})
 _NO_RUN = frozenset(
     [
@@ -112,34 +112,6 @@ def layer_loops(source: Source, place: Place, sites: Sites) -> list[LayerLoop]:
     return [loop._replace(place=place) for loop in known.loops]
 
 
-def bound(
-    target: cst.CSTNode, iterable: cst.BaseExpression, *, zipped: bool = False
-) -> Iterator[tuple[str, cst.BaseExpression, bool]]:
-    """(name, what it iterates over, whether zipped with something) for each plain name of a loop's target."""
-    if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name) and iterable.args:
-        function, arguments = iterable.func.value, [a.value for a in iterable.args]
-        names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else []
-        if function == "enumerate" and len(names) == 2:
-            yield from bound(names[1], arguments[0], zipped=zipped)
-            return
-        if function == "zip" and len(names) == len(arguments):
-            for name, argument in zip(names, arguments, strict=True):
-                yield from bound(name, argument, zipped=len(names) > 1)
-            return
-        if function in _SAME_ITEMS:
-            yield from bound(target, arguments[0], zipped=zipped)
-            return
-    if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Attribute) and not iterable.args:
-        method, values = iterable.func.attr.value, iterable.func.value
-        if method in {"items", "named_children"} and isinstance(target, cst.Tuple) and len(target.elements) == 2:
-            yield from bound(target.elements[1].value, values, zipped=zipped)
-        elif method in {"values", "children"}:
-            yield from bound(target, values, zipped=zipped)
-        return
-    if isinstance(target, cst.Name):
-        yield target.value, iterable, zipped
-
-
 def counters(loop: cst.For) -> Iterator[str]:
     """The names that count: `i` of `for i, layer in enumerate(…)` and of `for i in range(…)`."""
     function = loop.iter.func if isinstance(loop.iter, cst.Call) else None
@@ -170,7 +142,7 @@ class _Reader:
         self.indexes = frozenset(counters(loop))
 
     def read(self) -> Iterator[LayerLoop]:
-        for name, iterable, zipped in bound(self.loop.target, self.loop.iter):
+        for name, iterable, zipped in loop_targets(self.loop.target, self.loop.iter):
             container, taken = sliced(iterable)
             container = self._meant(container)
             if layers := ".".join(dotted(container)):
