@@ -27,7 +27,7 @@ class Variant:
 
     name: str
     checkpointing: str = AS_WRITTEN
-    """as-written | none | all | first-N | every-N | selective | modules:NAME,NAME,... (of `named_modules`; `*` allowed)"""
+    """as-written | none | all | first-N | every-N | selective | modules:NAME,NAME,..., where `*` is any text"""
     reentrant: bool = False
     dtype: str | None = None
     """of the parameters: fp32 | fp16 | bf16"""
