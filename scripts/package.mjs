@@ -12,7 +12,7 @@ import { prepareVenv } from "./setup/venv.mjs";
 import { BUNDLED, bundleLibraries, PLATFORMS } from "./wheels.mjs";
 
 const DIST = join(ROOT, "dist");
-const LARGEST_MB = 10;
+const LARGEST_MB = 11; // of which libcst, compiled for five Pythons, takes 8.4
 const COPIED = [
   "LICENSE",
   "README.md",

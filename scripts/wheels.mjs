@@ -49,9 +49,11 @@ function download(target, python, requirements, folder) {
   return quietly(inVenv("python"), args);
 }
 
-/** What no server imports: libcst's tests and code generators. Licences stay. */
+/** What no server imports: libcst's tests, code generators and matchers. Licences stay. */
 function trim(folder) {
-  const unused = ["libcst/tests", "libcst/codemod", "libcst/codegen", "libcst/tool.py", "libcst/display"];
+  const unused = ["tests", "testing", "codemod", "codegen", "matchers", "tool.py", "display"].map((name) =>
+    join("libcst", name),
+  );
   for (const path of [...unused, ...testsIn(join(folder, "libcst"))]) {
     rmSync(join(folder, path), { recursive: true, force: true });
   }
