@@ -30,6 +30,7 @@ export interface Request {
   readonly gpu?: string | null;
   readonly mode?: "estimate" | "measure" | "auto";
   readonly limits?: Limits;
+  readonly snapshot?: string | null;
 }
 
 export interface Location {
