@@ -80,6 +80,7 @@ SIGNATURES = (
                 "print(loss.requires_grad, loss.grad_fn, any(p.requires_grad for p in model.parameters()))",
             ),
         ),
+        rules=("checkpoint-with-reentrant-true", "checkpoint-without-use-reentrant"),  # drop the graph, too
         sources=(_CPU,),
         examples=("RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",),
     ),
