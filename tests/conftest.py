@@ -2,8 +2,12 @@
 
 from importlib.util import find_spec
 
+import pytest
 
-def pytest_configure() -> None:
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup() -> None:
+    """Before each test: the plugin lifts what was refused after each."""
     if find_spec("pytest_socket"):  # the memory probe's tests also run in environments of torch alone
         import pytest_socket  # noqa: PLC0415
 
