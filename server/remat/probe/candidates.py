@@ -25,7 +25,7 @@ _TEXTS = re.compile(
     r"(encoder_hidden_states|context|cond|conditioning|text|memory|.*_embeds?|.*embeddings?|hidden_states)"
 )
 _STATES = re.compile(r"(h|h0|hx|hidden|state|hidden_state|prev_state)")
-_PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|input|inputs|data")
+_PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|inputs?|data|.*samples?|.*latents?")
 _LENGTHS = re.compile(r"(lengths?|.*_lengths?|lens?|seq_lens?)")
 
 
@@ -43,8 +43,8 @@ class Facts:
     """layers and width of a recurrent state"""
     image: tuple[int, ...] | None = None
     """given by the user"""
-    pictures: bool = True
-    """whether any layer works on pictures"""
+    channels: int | None = None
+    """of the first layer that works on pictures, if any does"""
 
 
 def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
@@ -63,7 +63,7 @@ def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
         condition=condition,
         states=states,
         image=image,
-        pictures=any(isinstance(m, nn.Conv2d | nn.ConvTranspose2d) for m in parts),
+        channels=next((m.in_channels for m in parts if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)), None),
     )
 
 
@@ -158,8 +158,8 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
 
 def _of_anything(name: str, use: Use, known: Facts) -> Iterator[Shape]:
     """Yield what models take most, for an input of which nothing better is known or fits."""
-    if known.pictures and (_PICTURES.fullmatch(name.lower()) or use.flattened):
-        yield from (*_images(3, known), *_images(1, known))
+    if known.channels and (_PICTURES.fullmatch(name.lower()) or use.flattened):
+        yield from (*_images(known.channels, known), *_images(3, known), *_images(1, known))
     if known.vocabulary:
         yield Shape((BATCH, SEQ), "int", known.vocabulary)
     if known.width:

@@ -230,6 +230,8 @@ def _parameter(reading: _Reading, node: ast.expr) -> str | None:
     """Return the parameter whose data an expression is, reshaped or converted at most."""
     if isinstance(node, ast.Name):
         return reading.of.get(node.id)
+    if isinstance(node, ast.BinOp):  # `2 * x - 1` has the shape of x
+        return _parameter(reading, node.left) or _parameter(reading, node.right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         parameter = _parameter(reading, node.func.value)
         if parameter is not None and node.func.attr in {"view", "reshape", "flatten"}:

@@ -108,7 +108,7 @@ def _choices(name: str, use: Use, model: nn.Module, spec: Spec) -> list[Value]:
     known = facts(model, spec.image)
     if use.keys and use.consumer is None:
         return [{key: next(iter(candidates(key, Use(), known)), Shape(("batch", SEQ))) for key in use.keys}]
-    if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch"}:
+    if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch", "sample"}:
         use = replace(use, consumer=first_with_weights(model))
     return [*candidates(name, use, known)]
 
