@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from remat.probe.built import Built, Inputs
 from remat.probe.cuda.architecture import capability, workspace_bytes
-from remat.probe.estimate import simulate
+from remat.probe.estimate import estimate, simulate
 from remat.probe.messages import Variant
 
 if TYPE_CHECKING:
@@ -122,3 +122,12 @@ def test_the_optimizer_s_default_is_foreach_and_its_step_counters_are_not_on_the
 )
 def test_a_gpu_s_generation_is_told_from_its_name(name: str | None, generation: tuple[int, int]) -> None:
     assert capability(name) == generation
+
+
+def test_the_categories_add_up_to_what_the_allocator_hands_out() -> None:
+    """Of a block over 1 MiB the allocator splits no end under 1 MiB off: the tensor's holder has it."""
+    odd = 3 * 2**20 // 4 + 100_000
+    built = Built(lambda: nn.Linear(1, odd), lambda *_: Inputs((torch.randn(2, 1),)), lambda out, _: out.sum())
+    result = estimate(built, Variant("v"), "cuda", "T4")
+    assert result.by_category["rounding"] > 0
+    assert sum(result.by_category.values()) == result.allocated_bytes

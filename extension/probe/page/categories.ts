@@ -23,6 +23,7 @@ const CATEGORIES: Readonly<Record<string, Category>> = {
   inputs: { name: "Inputs", means: "the batch", pattern: "M2 0 V8 M6 0 V8" },
   buffers: { name: "Buffers", means: "of the modules", pattern: "M0 4 H8 M4 0 V8" },
   workspaces: { name: "Workspaces", means: "of cuBLAS and cuDNN", pattern: "M0 4 L2 2 L4 4 L6 6 L8 4" },
+  rounding: { name: "Rounding", means: "ends of blocks that the allocator does not split", pattern: "M4 0 V8" },
   unused: { name: "Held, unused", means: "taken from the driver, in no tensor", pattern: "M4 3.2 v1.6" },
   context: { name: "GPU context", means: "what CUDA itself takes", pattern: "M0 0 h4 v4 h-4 z M4 4 h4 v4 h-4 z" },
   uncertain: { name: "Uncertain", means: "depends on the GPU", pattern: "M-2 2 L2 -2 M0 8 L8 0 M6 10 L10 6" },

@@ -48,7 +48,7 @@ def result_of(
         peak_phase=peaks.phase,
         phases=peaks.phases,
         saved_activation_bytes=sum(saved.values()),
-        by_category=alive_at(log, peaks.event),
+        by_category=alive_at(log, peaks.event) if kind == "measured" else _by_category(log, peaks),
         by_line=_by_line(log),
         by_module=_by_module(modules, saved),
         recompute_flops_ratio=_ratio(log),
@@ -61,6 +61,13 @@ def result_of(
         verified=torch.__version__.startswith("2.13."),
         timeline=timeline(log, peaks.event),
     )
+
+
+def _by_category(log: Log, peaks: Peaks) -> dict[str, int]:
+    """What is alive at the peak, and what the allocator hands out beyond it: the ends of blocks it does not split."""
+    alive = alive_at(log, peaks.event)
+    beyond = peaks.allocated - sum(alive.values())
+    return alive | {"rounding": beyond} if beyond > 0 else alive
 
 
 def _times(text: str, count: int) -> str:
