@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from remat.diagnose.reading import Run
 
 _NOT_FINITE = re.compile(r"finite|nan|inf", re.IGNORECASE)
+_STOPPED = {"proc.sigterm_preempt", "proc.sighup"}  # by a signal to the launcher, before any rank failed
 _WARNINGS = {
     "use_reentrant": (
         "ckpt.use_reentrant_warning",
@@ -174,10 +175,10 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
     waited = "waited for a peer until it was lost or the timeout came"
     told = f"raised again what the distributed checkpoint told it of rank {made.rank}"
     shown = {rank: (told if rank in case.told else waited, lines[:3]) for rank, lines in case.waits.items()}
-    if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", "proc.sigterm_preempt"}:
+    if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", *_STOPPED}:
         for rank, said, lines in _followed(case):
             shown.setdefault(rank, (said, lines))
-    if made.kind.id == "proc.sigterm_preempt" and not shown and "death" in case.notices:
+    if made.kind.id in _STOPPED and not shown and "death" in case.notices:
         shown = {rank: ("ran until the stop", (last,)) for rank, last in case.seen.items()}
     return tuple(
         Collateral(rank, f"Rank {rank} {said}.", tuple(sorted(dict.fromkeys(lines))))
@@ -194,8 +195,9 @@ def _followed(case: Case) -> Iterator[tuple[int, str, tuple[int, ...]]]:
             f"ended with exit code {ended.code}{_signal(ended.code)} after the first failure",
             (ended.line,),
         )
+    signals = {notice.line: notice.facts["signal"] for notice in case.notices.get("closing", ())}
     for rank, line in case.terminated.items():
-        yield rank, "was stopped by the launcher (SIGTERM)", (line,)
+        yield rank, f"was stopped by the launcher ({signals.get(line, 'SIGTERM')})", (line,)
     for one in case.own:
         if one.rank is not None:
             yield one.rank, "failed after it", one.lines[-1:]

@@ -31,7 +31,7 @@ LAUNCHER = (
     ),
     _mark("closing", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>\w+)"),
     _mark("forced", "forcefully exiting", r"forcefully exiting via (?P<signal>\w+)"),
-    _mark("death", "death signal", r"Received (?P<signal>\w+) death signal"),
+    _mark("death", "death signal", r"Received (?:Signals\.)?(?P<signal>\w+) death signal"),
     _mark("got_signal", "got signal: ", r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\d+)"),
     _mark("terminating", "via signal SIG", r"Terminating process (?P<pid>\d+) via signal (?P<signal>\w+)"),
     _mark(
@@ -66,7 +66,13 @@ LAUNCHER = (
     ),
     _mark("node_failure", "ode failure on", r"[Nn]ode failure on (?P<node>[\w.-]+)"),
     _mark("node_failure", "NodeNotReady", r"(?:\b(?P<node>[\w.-]{1,80})\s{1,8})?NodeNotReady"),
-    _mark("evicted", "Evicted", r"\bEvicted\b|\bPreempt(?:ed|ing|ion)\b"),
+    _mark("evicted", "Evicted", r"\bEvicted\b"),
+    _mark(
+        "evicted",
+        "Preempt",
+        r"^(?!.{0,400}\b(?:handler|checkpointing|enabled|disabled|installed|registered)\b).{0,400}?"
+        r"\bPreempt(?:ed|ing|ion)\b",
+    ),  # not what a program says of what it would do in that case
     _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
     _mark("usage", "No such option", r"^(?:Error:|[\u2502|]) (?P<message>No such option.{1,200}?)\s*(?:[\u2502|]|$)"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Xid numbers that a program can cause (illegal accesses and their like); every other one is hardware or driver.
 _OF_PROGRAMS = {"13", "31", "43", "45", "68", "69"}
+_SIGNALS = {"15": "SIGTERM", "2": "SIGINT", "1": "SIGHUP", "3": "SIGQUIT", "10": "SIGUSR1", "12": "SIGUSR2"}
 
 
 def from_outside(case: Case) -> Verdict | None:
@@ -45,12 +46,18 @@ def from_outside(case: Case) -> Verdict | None:
         return verdict(
             "proc.sigterm_preempt", {"why": "the job was cancelled"}, lines, "the scheduler cancelled the job"
         )
-    signal = death.facts.get("signal", "15") if death is not None else "15"
-    named = {"15": "SIGTERM", "2": "SIGINT", "1": "SIGHUP"}.get(signal, signal)
-    if named in {"SIGINT", "Signals.SIGINT"}:
+    return _by_signal(death.facts.get("signal", "15") if death is not None else "15", lines)
+
+
+def _by_signal(signal: str, lines: tuple[int, ...]) -> Verdict | None:
+    """What the launcher's signal tells of who sent it; Ctrl+C is for the traceback that it leaves."""
+    named = _SIGNALS.get(signal, signal)
+    step = "the launcher received the signal before any rank failed"
+    if named == "SIGINT":
         return None
-    facts = {"why": f"the launcher received signal {signal}, {named}"}
-    return verdict("proc.sigterm_preempt", facts, lines, "the launcher received the signal before any rank failed")
+    if named == "SIGHUP":
+        return verdict("proc.sighup", {}, lines, step)
+    return verdict("proc.sigterm_preempt", {"why": f"the launcher received {named}"}, lines, step)
 
 
 def _srun_stopped_it(case: Case) -> bool:

@@ -124,6 +124,27 @@ SIGNATURES = (
         ),
     ),
     Signature(
+        id="proc.sighup",
+        words=(),
+        pattern="",
+        cause="The terminal or the connection that the run was started from closed (the launcher received SIGHUP); no "
+        "rank failed before.",
+        fix="Start it inside tmux or screen, or with setsid (setsid COMMAND > run.log 2>&1 &), and resume from the "
+        "last checkpoint. nohup alone does not protect torchrun: it installs a SIGHUP handler of its own.",
+        runnable=True,
+        verify="close the terminal a minute after the start: the log still grows (tail -f run.log from another one)",
+        sources=(
+            "torch/distributed/elastic/agent/server/api.py:753, torch 2.13.0",
+            "torch/distributed/elastic/multiprocessing/api.py (start, signals to handle), torch 2.13.0",
+        ),
+        examples=(
+            (
+                "WARNING:torch.distributed.elastic.agent.server.api:Received Signals.SIGHUP death signal, shutting "
+                "down workers"
+            ),
+        ),
+    ),
+    Signature(
         id="proc.time_limit",
         words=(),
         pattern="",
