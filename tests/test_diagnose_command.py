@@ -136,3 +136,14 @@ def test_of_two_attempts_that_failed_alike_a_rank_is_told(tmp_path: Path) -> Non
     (report,) = json.loads(out)
     assert (report["cause"]["id"], report["initiating_rank"]) == ("code.user_exception", 1)
     assert report["cause"]["lines"][-1] == 7  # of the first attempt, which the second does not explain
+
+
+def test_markdown_holds_no_secret_no_mention_and_no_link_of_the_log(tmp_path: Path) -> None:
+    said = (
+        "ValueError: bad hf_AbCdEfGhIjKlMnOpQrStUv in /gpfs/home/alice_b/x, ask @octocat at https://evil.example ~~x~~"
+    )
+    (tmp_path / "a.log").write_text(FAILED.replace("ValueError: bad", said))
+    out = remat("--output-format", "markdown", tmp_path / "a.log")[1].replace("\\", "")
+    assert "ask @<!-- -->octocat" in out
+    for part in ("hf_AbCd", "alice_b", "@octocat", "https://"):
+        assert part not in out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat.incident.excerpt import WHOLE, excerpt, harmless
+from remat.incident.excerpt import WHOLE, excerpt, seen
 
 
 def test_a_short_log_is_shown_whole_with_its_proofs_marked() -> None:
@@ -31,12 +31,12 @@ def test_a_claim_with_thousands_of_lines_does_not_fill_the_page() -> None:
 
 
 def test_colours_links_and_direction_marks_are_gone_and_the_last_state_of_a_bar_is_kept() -> None:
-    assert harmless("\x1b[31mred\x1b[0m \x1b]8;;command:x\x07link\x1b]8;;\x07") == "red link"
-    assert "\u202e" not in harmless("a\u202eb")
-    assert harmless(" 10%\r 20%\r\n") == " 20%"
-    assert "more characters" in harmless("x" * 100_000)[-40:]
+    assert seen("\x1b[31mred\x1b[0m \x1b]8;;command:x\x07link\x1b]8;;\x07") == "red link"
+    assert "\u202e" not in seen("a\u202eb")
+    assert seen(" 10%\r 20%\r\n") == " 20%"
+    assert "more characters" in seen("x" * 100_000)[-40:]
 
 
 @given(st.text(max_size=300))
 def test_no_control_character_survives(line: str) -> None:
-    assert not any(ord(char) < 32 and char != "\t" for char in harmless(line).replace("\n", ""))
+    assert not any(ord(char) < 32 and char != "\t" for char in seen(line).replace("\n", ""))

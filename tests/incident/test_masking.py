@@ -39,6 +39,7 @@ def test_a_token_is_masked_wherever_it_stands(secret: str, around: str) -> None:
         ('File "/home/alice/train.py", line 3', "alice"),
         (r"C:\Users\alice\train.py", "alice"),
         ("/home/alice/x.py and /scratch/alice/run3/log", "alice"),
+        ("/gpfs/home/alice_b/x.py", "alice_b"),
     ],
 )
 def test_secrets_with_a_name_and_names_of_users_are_masked(text: str, secret: str) -> None:

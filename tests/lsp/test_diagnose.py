@@ -126,13 +126,13 @@ Root Cause (first observed failure):
 
 async def test_nothing_that_a_log_holds_acts_in_what_is_shown_or_sent(any_editor):
     hostile = "\x1b]8;;command:evil\x07click\x1b]8;;\x07 \u202egnp.exe <script>alert(1)</script> ```\n"
-    report = await ask(
-        any_editor, text=hostile + LOG.replace("alice", "</pre>") + "HF_TOKEN=hf_abcdefghijklmnopqrstuv\n"
-    )
+    last = "ValueError: hf_abcdefghijklmnopqrstuv was refused\n"
+    report = await ask(any_editor, text=hostile + LOG.replace("alice", "</pre>").rpartition("RuntimeError")[0] + last)
     shown = "".join(row.text for row in report.log)
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    assert "hf_abcdef" not in report.markdown
+    assert "was refused" in report.markdown
+    assert "hf_abcdef" not in report.markdown.replace("\\", "")
 
 
 async def test_typing_stays_quick_while_a_large_log_is_read(any_editor):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from remat.files import DEFAULT_EXCLUDES
+from remat.incident.harmless import may_be_asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 FRAME = re.compile(r'File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,9})')
 _PLAIN = re.compile(r"(?<![\w/.\\-])(?P<path>(?:[A-Za-z]:)?[\w./\\~-]{1,400}\.py):(?P<line>\d{1,9})\b")
 _NEVER = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[.\d]*)[/\\]|^<")
-_MOST_FILES = 50_000
+_MOST_ENTRIES = 200_000
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class CodePaths:
         return any(_within(path, root) for root in self.roots) and _NEVER.search(path) is None
 
     def _look(self, path: str) -> str | None:
-        if path.startswith("<") or "\0" in path:
+        if path.startswith("<") or not may_be_asked_for(path):
             return None
         if os.path.isabs(path):
             if os.path.isfile(path):
@@ -67,9 +68,7 @@ class CodePaths:
     def _named(self, name: str) -> list[str]:
         if self._by_name is None:
             self._by_name = {}
-            for number, found in enumerate(_python_files(self.roots)):
-                if number == _MOST_FILES:
-                    break
+            for found in _python_files(self.roots):
                 self._by_name.setdefault(os.path.basename(found), []).append(found)  # noqa: PTH119
         return self._by_name.get(name, [])
 
@@ -103,8 +102,12 @@ def _shared(parts: Sequence[str], path: str) -> int:
 
 
 def _python_files(roots: Sequence[str]) -> Iterator[str]:
+    entries = 0
     for root in roots:
         for folder, folders, files in os.walk(root):
+            entries += len(folders) + len(files)
+            if entries > _MOST_ENTRIES:  # a folder of data, or a whole disk
+                return
             folders[:] = [name for name in folders if name not in DEFAULT_EXCLUDES]
             yield from (os.path.join(folder, name) for name in files if name.endswith(".py"))
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from remat.incident.harmless import may_be_asked_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -50,13 +52,22 @@ def evidence(
     places = [folder for folder in folders if folder]
     found: dict[str, None] = {}
     for name in names:
+        if not may_be_asked_for(name):
+            continue
         for candidate in [name] if os.path.isabs(name) else [os.path.join(folder, name) for folder in places]:
             path = os.path.realpath(candidate)
-            if os.path.isfile(path) and path not in own and os.path.getsize(path) <= _LARGEST:
+            if path not in own and _is_small_file(path):
                 found[path] = None
                 found.update(dict.fromkeys(_beside(path)))
                 break
     return [Evidence(path, _what(path), may_read(path)) for path in list(found)[:_MOST]]
+
+
+def _is_small_file(path: str) -> bool:
+    try:
+        return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST
+    except OSError:
+        return False
 
 
 def _beside(path: str) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from remat.diagnose.log import pieces
+from remat.incident.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -16,7 +16,6 @@ _AROUND = 3
 _MOST = 400
 _MOST_OF_ONE = 60  # lines shown for a single claim: a rank may repeat itself for pages
 _WIDEST = 2000
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,9 @@ def excerpt(lines: Iterable[str], claims: Iterable[Collection[int]], count: int)
     return [Shown(number, text, number in proving) for number, text in _picked(lines, wanted)]
 
 
-def harmless(line: str) -> str:
+def seen(line: str) -> str:
     """What a person saw of a line last: no colours, no other control sequence, not endlessly long."""
-    text = (pieces(line) or [""])[-1]
-    text = _UNSAFE.sub("\ufffd", text)
+    text = harmless((pieces(line) or [""])[-1])
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… ({len(text) - _WIDEST} more characters)"
 
 
@@ -59,6 +57,6 @@ def _picked(lines: Iterable[str], wanted: set[int]) -> Iterator[tuple[int, str]]
     last = max(wanted)
     for number, line in enumerate(lines, 1):
         if number in wanted:
-            yield number, harmless(line)
+            yield number, seen(line)
         if number == last:
             return

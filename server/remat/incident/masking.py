@@ -29,23 +29,30 @@ _NAMED = re.compile(
 )
 _BEARER = re.compile(r"(?i)\b(?P<how>bearer|basic)\s+[A-Za-z0-9+/._~-]{12,}=*")
 _USER_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]{1,20}://)[^\s/@]{1,200}@")
-_HOME = re.compile(
-    r"(?P<before>(?<![\w.])(?:/home/|/Users/|/lustre/home/|[A-Za-z]:\\{1,2}Users\\{1,2}))(?P<user>[^/\\\s\"':]+)"
-)
+_HOME = re.compile(r"(?P<before>(?:/(?:home|Users)/|[A-Za-z]:\\{1,2}Users\\{1,2}))(?P<user>[^/\\\s\"':]+)")
 _PUBLIC = frozenset({"runner", "ubuntu", "user", "Public", "Shared", "jovyan", "ec2-user"})
 _PLAINLY_NO_SECRET = re.compile(
     r"(?i)none|null|true|false|required|missing|invalid|expired|not|is|was|has|for|to|in|\d{1,9}|<[^>]*>|\[\S*"
 )
 
 
-def masked(text: str) -> str:
-    """`text` with each secret as ***, and `/home/NAME` as `/home/***`. What merely looks odd is left."""
+def users_in(text: str) -> frozenset[str]:
+    """Names of users that paths in `text` give away."""
+    return frozenset(match["user"] for match in _HOME.finditer(text)) - _PUBLIC
+
+
+def masked(text: str, users: frozenset[str] = frozenset()) -> str:
+    """
+    `text` with each secret as ***, and `/home/NAME` as `/home/***`. What merely looks odd is left.
+
+    `users`: names known from elsewhere, which are masked in other paths, too.
+    """
     text = _BLOCK.sub(MASK, text)
     text = _TOKENS.sub(MASK, text)
     text = _BEARER.sub(lambda match: f"{match['how']} {MASK}", text)
     text = _USER_IN_URL.sub(lambda match: f"{match['scheme']}{MASK}@", text)
     text = _NAMED.sub(_named, text)
-    users = {match["user"] for match in _HOME.finditer(text)} - _PUBLIC
+    users |= users_in(text)
     text = _HOME.sub(lambda match: match[0] if match["user"] in _PUBLIC else match["before"] + "***", text)
     for user in sorted(users):  # elsewhere, too: /scratch/NAME/run3
         text = re.sub(rf"(?<=[/\\]){re.escape(user)}(?=[/\\])", "***", text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -33,10 +32,19 @@ _UNEXPLAINED = frozenset(
         "nccl.timeout_undetermined",
     }
 )
-_RANK = re.compile(
-    r"\b(?:(?:local_|global_|world_|dp_|process_)?(?:rank|index)|get_(?:local_|global_)?rank|is_(?:local_)?(?:main_process|rank_?zero"
-    r"|master|main|world_process_zero)|should_save|(?:LOCAL_)?RANK)\b",
+_NAMES = frozenset(
+    """
+    rank local_rank global_rank world_rank dp_rank process_rank is_main_process is_master is_main is_rank_zero
+    is_rank0 master_process main_process
+    """.split()
 )
+_MEMBERS = _NAMES - {"rank"} | frozenset(
+    "is_local_main_process is_world_process_zero is_local_process_zero is_global_zero process_index "
+    "local_process_index should_save".split()
+)
+_CALLS = frozenset("get_rank get_global_rank get_local_rank is_main_process is_rank_zero is_master".split())
+_WHO_HAS_A_RANK = frozenset("self args opt cfg config env dist state ctx trainer fabric accelerator".split())
+_VARIABLES = frozenset({"RANK", "LOCAL_RANK"})
 _COLLECTIVES = frozenset(
     """
     barrier monitored_barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast
@@ -116,7 +124,7 @@ def guarded(text: str) -> Iterator[Guarded]:
 
 
 def _in_scope(scope: _Scope) -> Iterator[Guarded]:
-    tests = [node for node in _here(scope) if isinstance(node, ast.If) and _RANK.search(ast.unparse(node.test))]
+    tests = [node for node in _here(scope) if isinstance(node, ast.If) and _on_rank(node.test)]
     for test in tests:
         elsewhere = {name for other in tests if other is not test for name in _names(other.body)} | _names(test.orelse)
         guard = ast.unparse(test.test)
@@ -125,6 +133,34 @@ def _in_scope(scope: _Scope) -> Iterator[Guarded]:
         if isinstance(test.body[-1], ast.Return) and not test.orelse:
             behind = [node for node in scope.body if node.lineno > test.lineno] if test in scope.body else []
             yield from _without(elsewhere | _names(test.body), behind, f"behind `if {guard}: return`")
+
+
+def _on_rank(test: ast.expr) -> bool:
+    """Whether a condition tells ranks apart, not some other rank or index: that of a matrix, or of a batch."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name) and node.id in _NAMES:
+            return True
+        if isinstance(node, ast.Constant) and node.value in _VARIABLES:
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _MEMBERS:
+            return True
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in _CALLS:
+            return True
+        if isinstance(node, ast.Compare) and _compares_rank(node):
+            return True
+    return False
+
+
+def _compares_rank(node: ast.Compare) -> bool:
+    """`self.rank == 0`, but not `self.rank > 0`, which adapters of low rank say, too."""
+    left = node.left
+    return (
+        isinstance(left, ast.Attribute)
+        and left.attr == "rank"
+        and isinstance(left.value, ast.Name)
+        and left.value.id in _WHO_HAS_A_RANK
+        and isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    )
 
 
 def _without(elsewhere: set[str], body: Iterable[ast.stmt], where: str) -> Iterator[Guarded]:

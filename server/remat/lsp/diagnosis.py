@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,13 @@ def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[
     log = RunLog.of(params.text, params.paths, is_wanted)
     report, beside, count = _judged(log, params, code)
     if read := tuple(one.path for one in beside if one.read):
-        log = RunLog(log.text, (*log.paths, *read), is_wanted)
-        report, _, count = _judged(log, params, code)
+        whole = RunLog(log.text, (*log.paths, *read), is_wanted)
+        try:
+            report, _, count = _judged(whole, params, code)
+            log = whole
+        except OSError as error:  # the log itself is still worth its report
+            said = f"it cannot be read: {error.strerror or error}"
+            beside = [replace(one, what=said if one.path == error.filename else one.what, read=False) for one in beside]
     shown = excerpt(log.lines(), _claims(report), count)
     named = [(row.number, place) for row in shown for place in named_places(row.text)]
     report = explained_by_code(report, named, code, workspace.text)
@@ -120,7 +125,7 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
         log=lines,
         line_count=count,
         evidence=tuple(EvidenceFile(safe(one.path), one.what, one.read) for one in beside),
-        markdown=masked(as_markdown([Diagnosed(name, report, (), tuple(found))]) + _quoted(lines)),
+        markdown=as_markdown([Diagnosed(name, report, (), tuple(found))]) + masked(_quoted(lines)),
     )
 
 

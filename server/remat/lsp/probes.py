@@ -33,6 +33,7 @@ class Probes:
         self._lock = threading.Lock()
         self._worker: run.Worker | None = None
         self._kept_for: tuple[str, str, str] | None = None
+        self._asking: threading.Event | None = None
         self._outdated = False
         self._idle: threading.Timer | None = None
 
@@ -51,7 +52,8 @@ class Probes:
             return await work
         except asyncio.CancelledError:
             unwanted.set()
-            self._cancel()
+            if self._asking is unwanted:  # not the worker of another request
+                self._cancel()
             raise
 
     def changed(self) -> None:
@@ -87,7 +89,8 @@ class Probes:
         environment: Environment | None = None
         seconds = 0.0
         request = Request(params.target, params.variants, params.folder, params.device, params.gpu, params.mode)
-        for event in self._events(request, python, unwanted):
+        self._asking = unwanted
+        for event in () if unwanted.is_set() else self._events(request, python, unwanted):
             if isinstance(event, Progress):
                 doing = ProbeProgress(params.token, event.stage, event.variant, event.done, event.of)
                 tell(partial(self._progress, doing))

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
+from remat.diagnose.signatures import KINDS
+from remat.incident.harmless import harmless
+from remat.incident.masking import masked, users_in
+from remat.incident.shell import runnable
 from remat.links import failure_url
 from remat.render.terminal import Piece
 
@@ -31,8 +35,8 @@ class Diagnosed:
 
 
 _LABEL = 10  # columns of a label and the space behind it
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#|!~&])")
+_ACTS = re.compile(r"(@|://)")  # mentions and links that GitHub makes of plain text; a comment inside breaks them
 
 
 def as_json(reports: Sequence[Diagnosed]) -> str:
@@ -139,39 +143,55 @@ def _repair(one: Explained) -> str:
 
 
 def as_markdown(reports: Sequence[Diagnosed]) -> str:
-    """A page for an issue or an editor; nothing that the log says can act as markup."""
+    """A page to send to others: secrets masked, and nothing that the log says acts as markup, mention or link."""
     return "\n".join(_markdown(one) for one in reports)
 
 
 def _markdown(one: Diagnosed) -> str:
     report = one.report
-    rows = [f"## {_plain(one.name)}: {verdict(report)}", ""]
+    users = users_in("\n".join([one.name, *_texts(report), *(found.path for found in one.findings)]))
+
+    def plain(text: str) -> str:
+        return _unmarked(masked(safe(text), users))
+
+    rows = [f"## {plain(one.name)}: {verdict(report)}", ""]
     if report.cause:
-        rows += [f"**{report.cause.id}** {_plain(report.cause.summary)} {_lines(report.cause.lines)}", ""]
+        rows += [f"**{report.cause.id}** {plain(report.cause.summary)} {_lines(report.cause.lines)}", ""]
     if report.location:
-        rows += [f"At {_plain(report.location.path)}:{report.location.line}", ""]
+        rows += [f"At {plain(report.location.path)}:{report.location.line}", ""]
     if report.collateral:
         rows += ["### What followed", ""]
-        rows += [f"- {_plain(c.summary)} {_lines(c.lines)}" for c in report.collateral]
+        rows += [f"- {plain(c.summary)} {_lines(c.lines)}" for c in report.collateral]
         rows.append("")
     if report.fix:
-        rows += ["### Fix", "", _plain(report.fix.summary), ""]
+        rows += ["### Fix", "", plain(report.fix.summary), ""]
         rows += [
-            f"- {_plain(found.path)}:{place(found)[0]} ({found.finding.rule}): {_plain(found.finding.message)}"
+            f"- {plain(found.path)}:{place(found)[0]} ({found.finding.rule}): {plain(found.finding.message)}"
             for found in one.findings
         ]
         rows += [""] if one.findings else []
     if report.verify:
-        rows += ["### Verify", "", *_fenced(report.verify), ""]
+        rows += ["### Verify", "", *_fenced(masked(safe(report.verify), users), report), ""]
     if report.missing:
         rows += ["### Missing", ""]
         for missing in report.missing:
-            rows += [f"- {_plain(missing.fact)}: {_plain(missing.why)}. Obtain it: {_plain(missing.how)}"]
+            rows += [f"- {plain(missing.fact)}: {plain(missing.why)}. Obtain it: {plain(missing.how)}"]
         rows.append("")
     if report.also:
-        rows += ["### Also", "", *(f"- {_plain(claim.summary)} {_lines(claim.lines)}" for claim in report.also), ""]
-    rows += [f"- lines from {first} on: {_plain(file)}" for file, first in one.files]
+        rows += ["### Also", "", *(f"- {plain(claim.summary)} {_lines(claim.lines)}" for claim in report.also), ""]
+    rows += [f"- lines from {first} on: {plain(file)}" for file, first in one.files]
     return "\n".join(rows)
+
+
+def _texts(report: Report) -> Iterator[str]:
+    """All that a report quotes."""
+    claims = [*([report.cause] if report.cause else []), *report.also]
+    yield from (claim.summary for claim in claims)
+    yield from (follower.summary for follower in report.collateral)
+    yield from (text for missing in report.missing for text in (missing.fact, missing.why, missing.how))
+    yield from filter(
+        None, (report.location and report.location.path, report.fix and report.fix.summary, report.verify)
+    )
 
 
 def verdict(report: Report) -> str:
@@ -187,12 +207,14 @@ def _lines(lines: Sequence[int]) -> str:
 
 def safe(text: str) -> str:
     """Without control characters and invisible direction marks: nothing the log holds can act on a terminal."""
-    return _UNSAFE.sub("\ufffd", text.replace("\n", " "))
+    return harmless(text.replace("\n", " "))
 
 
-def _plain(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", safe(text))
+def _unmarked(text: str) -> str:
+    return _ACTS.sub(lambda match: f"{match[0][0]}<!-- -->{match[0][1:]}", _MARKUP.sub(r"\\\1", text))
 
 
-def _fenced(text: str) -> list[str]:
-    return ["```sh", safe(text).replace("```", "'''"), "```"]
+def _fenced(text: str, report: Report) -> list[str]:
+    kind = KINDS.get(report.cause.id) if report.cause else None
+    language = "sh" if kind and report.verify and runnable(kind, report.verify) else "text"
+    return [f"```{language}", text.replace("```", "'''"), "```"]

@@ -200,7 +200,6 @@ SIGNATURES = (
         cause="The command line was rejected: {message}",
         fix="Correct the flag: the script's usage line lists those it knows. Every rank got the same arguments "
         "(exit code 2).",
-        runnable=True,
         verify="python {program} --help",
         sources=("Python argparse",),
         examples=("usage: fit.py [-h] [--lr LR]\nfit.py: error: unrecognized arguments: --learning-rate 1e-4",),

@@ -189,7 +189,6 @@ SIGNATURES = (
         r"(?P<address>[\w.:\[\]-]+), (?P<port>\d+)\)?",
         cause="The store at {address}:{port} (rank 0's process) could not be reached: connecting timed out.",
         fix="Start rank 0 first and on that host; check MASTER_ADDR, MASTER_PORT ({port}) and the firewall.",
-        runnable=True,
         verify="nc -vz {address} {port}",
         asks=(
             Missing(
