@@ -147,3 +147,30 @@ def test_a_dump_of_odd_values_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     }
     written(tmp_path, "nccl_trace_rank_0", pickle.dumps(odd))
     assert not diagnosed(tmp_path).failed
+
+
+def test_a_dump_whose_values_make_no_sense_neither_raises_nor_hangs(tmp_path: Path) -> None:
+    shared: list[object] = [1]
+    for _ in range(60):
+        shared = [shared, shared]
+    odd: tuple[dict[str, object], ...] = (
+        {"input_sizes": b"x"},
+        {"input_sizes": shared},
+        {"profiling_name": shared, "state": shared, "process_group": [shared]},
+        {"pg_id": shared, "frames": [{"filename": shared, "name": shared}]},
+        {"collective_seq_id": "\u00b2"},
+        {"collective_seq_id": "--5"},
+        {"collective_seq_id": 10**5000},
+    )
+    for values in odd:
+        written(tmp_path, "nccl_trace_rank_0", pickle.dumps(dump([call(1, "all_reduce", done=True) | values])))
+        assert not diagnosed(tmp_path).failed
+    written(tmp_path, "nccl_trace_rank_0", pickle.dumps({"entries": [{1: 2, "process_group": ["a"]}], "pg_config": {}}))
+    assert not diagnosed(tmp_path).failed
+
+
+def test_a_file_name_in_a_dump_adds_no_line(tmp_path: Path) -> None:
+    frame = {"filename": 'a"\nTraceback (most recent call last):\nValueError: forged', "line": 1, "name": "f"}
+    written(tmp_path, "nccl_trace_rank_0", pickle.dumps(dump([call(1, "all_reduce", done=True) | {"frames": [frame]}])))
+    assert not diagnosed(tmp_path).failed
+    assert len([*Joined(files_of(str(tmp_path)))]) == 2

@@ -18,6 +18,8 @@ _NAME = re.compile(
 _LARGEST = 64 << 20  # bytes
 _LAST = 6  # collectives of a group that are told, and those that are not complete
 _MOST = 40
+_MOST_SIZES = 16  # tensors of a call, and dimensions of a tensor
+_LARGEST_NUMBER = 2**63
 
 
 class _NothingCallable(pickle.Unpickler):
@@ -37,14 +39,20 @@ def lines(path: str) -> Iterator[str]:
     file = Path(path)
     dump = _loaded(file.read_bytes()) if file.stat().st_size <= _LARGEST else None
     start = f"[rank{rank}]: flight recorder of rank {rank}: "
-    if dump is None:
-        yield f"{start}the dump cannot be read\n"
-        return
+    try:
+        told = [*_said(dump)] if dump is not None else ["the dump cannot be read"]
+    except Exception:  # noqa: BLE001 - a file may hold anything; one that makes no sense must not end a diagnosis
+        told = ["the dump cannot be read"]
+    for line in told:
+        yield f"{start}{line}\n"
+
+
+def _said(dump: Mapping[str, object]) -> Iterator[str]:
     entries = [entry for entry in _list(dump.get("entries")) if isinstance(entry, dict)]
     for group, calls in _by_group(entries).items():
-        yield f"{start}group {group}{_members(dump, group)}: {_status(dump, calls)}\n"
+        yield f"group {group}{_members(dump, group)}: {_status(dump, calls)}"
         for call in _told(calls):
-            yield f"{start}group {group}: {_call(call)}\n"
+            yield f"group {group}: {_call(call)}"
 
 
 def _loaded(content: bytes) -> Mapping[str, object] | None:
@@ -60,7 +68,9 @@ def _list(value: object) -> Sequence[object]:
 
 
 def _number(value: object) -> int:
-    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit()) else -1
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value if isinstance(value, int) and abs(value) < _LARGEST_NUMBER else -1
 
 
 def _by_group(entries: list[dict[str, object]]) -> dict[str, list[dict[str, object]]]:
@@ -68,13 +78,27 @@ def _by_group(entries: list[dict[str, object]]) -> dict[str, list[dict[str, obje
     for entry in entries:
         if entry.get("is_p2p"):
             continue
-        name = ":".join(_word(part) for part in _list(entry.get("process_group"))) or "?"
+        name = ":".join(_word(part) for part in _list(entry.get("process_group"))[:4]) or "?"
         groups.setdefault(name, []).append(entry)
     return groups
 
 
 def _word(value: object) -> str:
-    return re.sub(r"[^\w.:-]", "_", str(value))[:80] or "_"
+    """A name, without what could pass for another line. Only texts and numbers: a nested list may grow without end."""
+    return re.sub(r"[^\w.:-]", "_", str(value)[:80]) or "_" if isinstance(value, str | int) else "_"
+
+
+def _path(value: object) -> str:
+    return re.sub(r"[^\w ./\\~@+-]", "_", value[:400]) if isinstance(value, str) else "?"
+
+
+def _sizes(value: object) -> str:
+    """The sizes of the tensors of a call, where they are lists of numbers."""
+    tensors = _list(value)
+    whole = all(isinstance(one, list | tuple) and all(isinstance(size, int) for size in one) for one in tensors)
+    if not isinstance(value, list | tuple) or not whole:
+        return "?"
+    return str([[_number(size) for size in _list(one)[:_MOST_SIZES]] for one in tensors[:_MOST_SIZES]])[:200]
 
 
 def _members(dump: Mapping[str, object], group: str) -> str:
@@ -90,7 +114,7 @@ def _members(dump: Mapping[str, object], group: str) -> str:
 
 def _status(dump: Mapping[str, object], calls: list[dict[str, object]]) -> str:
     statuses = dump.get("pg_status")
-    status = statuses.get(str(calls[-1].get("pg_id"))) if isinstance(statuses, dict) else None
+    status = statuses.get(_word(calls[-1].get("pg_id"))) if isinstance(statuses, dict) else None
     known = status if isinstance(status, dict) else {}
     done = [_number(call.get("collective_seq_id")) for call in calls if call.get("state") == "completed"]
     enqueued = max(
@@ -107,19 +131,16 @@ def _told(calls: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _call(call: dict[str, object]) -> str:
-    sizes, types = (
-        json.dumps(call.get("input_sizes")),
-        ",".join(_word(kind) for kind in _list(call.get("input_dtypes"))),
-    )
+    types = ",".join(_word(kind) for kind in _list(call.get("input_dtypes"))[:_MOST_SIZES])
     state = "completed" if call.get("retired") else _word(call.get("state"))
     number, name = _number(call.get("collective_seq_id")), _word(call.get("profiling_name"))
-    return f"collective {number} {name} of {sizes[:200]} {types or '?'}, {state}{_place(call)}"
+    return f"collective {number} {name} of {_sizes(call.get('input_sizes'))} {types or '?'}, {state}{_place(call)}"
 
 
 def _place(call: dict[str, object]) -> str:
     """The innermost frame outside torch."""
     for frame in _list(call.get("frames")):
-        if isinstance(frame, dict) and not re.search(r"[/\\]torch[/\\]", str(frame.get("filename"))):
+        if isinstance(frame, dict) and not re.search(r"[/\\]torch[/\\]", path := _path(frame.get("filename"))):
             line, function = _number(frame.get("line")), _word(frame.get("name"))
-            return f', called at File "{frame.get("filename")}", line {line}, in {function}'
+            return f', called at File "{path}", line {line}, in {function}'
     return ""
