@@ -12,7 +12,8 @@ import {
   ShowMessageNotification,
 } from "vscode-languageclient/node";
 import type { Choice } from "./choice";
-import { type Level, notify } from "./notify";
+import type { Level } from "./message";
+import { notify } from "./notify";
 import { PROBE_PROGRESS, type ProbeProgress } from "./protocol";
 import { forServer, readSettings } from "./settings";
 import { PYTHON_FILES } from "./status";

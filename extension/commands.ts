@@ -1,6 +1,7 @@
 /** What the command palette offers. */
 
 import * as vscode from "vscode";
+import { showMessage } from "./message";
 import type { Server } from "./server";
 
 export function registerCommands(context: vscode.ExtensionContext, server: Server, log: vscode.LogOutputChannel): void {
@@ -26,7 +27,7 @@ async function fixAll(): Promise<void> {
   );
   const edit = actions[0]?.edit;
   if (edit) await vscode.workspace.applyEdit(edit);
-  else void vscode.window.showInformationMessage("Remat finds nothing in this file that is safe to fix.");
+  else void showMessage("info", "Remat finds nothing in this file that is safe to fix.");
 }
 
 async function showDebugInformation(context: vscode.ExtensionContext, server: Server): Promise<void> {

@@ -1,6 +1,7 @@
 /** The entry "Remat" in the editor's language status. */
 
 import * as vscode from "vscode";
+import { withoutLinks } from "./message";
 
 export const PYTHON_FILES = [
   { scheme: "file", language: "python" },
@@ -26,7 +27,7 @@ export function createStatus(): Status {
       item.severity =
         state.kind === "failed" ? vscode.LanguageStatusSeverity.Error : vscode.LanguageStatusSeverity.Information;
       item.text = TEXTS[state.kind];
-      item.detail = "detail" in state ? state.detail : "";
+      item.detail = "detail" in state ? withoutLinks(state.detail) : "";
       item.command = state.kind === "failed" ? { command: "remat.restart", title: "Restart" } : SHOW_LOGS;
     },
     dispose: () => item.dispose(),

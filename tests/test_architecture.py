@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -151,3 +152,9 @@ def test_a_check_of_one_file_does_not_load_the_terminal_or_the_server_libraries(
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
     assert "remat.lint.check" in loaded
     assert loaded & {"rich", "pygls", "lsprotocol", "torch", "multiprocessing.pool"} == set()
+
+
+def test_no_text_of_a_log_reaches_a_message_of_the_editor_but_through_one_module() -> None:
+    sources = [path for path in (ROOT / "extension").rglob("*.ts") if path.name != "message.ts"]
+    shows = re.compile(r"\bshow(?:Information|Warning|Error)Message\b")
+    assert [str(path) for path in sources if shows.search(path.read_text(encoding="utf-8"))] == []

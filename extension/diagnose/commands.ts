@@ -1,6 +1,7 @@
 /** The commands that diagnose a log, whatever it is taken from. */
 
 import * as vscode from "vscode";
+import { showMessage } from "../message";
 import type { DiagnoseParams } from "../protocol";
 import type { Report } from "../report/report";
 import type { Executions } from "../terminal/executions";
@@ -34,7 +35,7 @@ export async function diagnose(source: Source, report: Report): Promise<void> {
   } catch (error) {
     if (error instanceof vscode.CancellationError) return;
     const why = error instanceof Error ? error.message : String(error);
-    void vscode.window.showErrorMessage(`Remat could not get at the log: ${why}`);
+    void showMessage("error", `Remat could not get at the log: ${why}`);
   }
 }
 

@@ -1,6 +1,7 @@
 /** One message when a command has failed and Remat knows why. */
 
 import * as vscode from "vscode";
+import { showMessage } from "../message";
 import type { Diagnosis } from "../protocol";
 import type { Report } from "../report/report";
 import type { Server } from "../server";
@@ -61,7 +62,7 @@ function isNews({ failed, cause, rank, followed }: Diagnosis, execution: Executi
 
 async function offer(execution: Execution, diagnosis: Diagnosis, report: Report): Promise<void> {
   const message = `${inOneLine(execution.command)}: ${diagnosis.headline}`;
-  if ((await vscode.window.showWarningMessage(message, SHOW)) === SHOW) {
+  if ((await showMessage("warning", message, SHOW)) === SHOW) {
     await report.show(ofExecution(execution), diagnosis);
   }
 }

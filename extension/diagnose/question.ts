@@ -1,6 +1,7 @@
 /** Where nothing is selected and nothing has failed: what shall be diagnosed? */
 
 import * as vscode from "vscode";
+import { showMessage } from "../message";
 import type { DiagnoseParams } from "../protocol";
 import type { Executions } from "../terminal/executions";
 import { inOneLine } from "./ask";
@@ -21,7 +22,7 @@ export async function askForLog(title: string, executions: Executions): Promise<
     placeHolder: "Which log shall Remat diagnose?",
   });
   const log = await offer?.take();
-  if (offer && !log && offer.empty) void vscode.window.showInformationMessage(offer.empty);
+  if (offer && !log && offer.empty) void showMessage("info", offer.empty);
   return log;
 }
 

@@ -1,6 +1,7 @@
 /** The command that probes the model under the cursor. */
 
 import * as vscode from "vscode";
+import { showMessage } from "../message";
 import type { Server } from "../server";
 import type { Part } from "./page_messages";
 import { ProbePanel } from "./panel";
@@ -24,14 +25,14 @@ async function probe(given: unknown, first: Part | null, panel: ProbePanel, serv
     if (model) await panel.probe(model, first);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    void vscode.window.showErrorMessage(`Remat could not probe: ${why}`);
+    void showMessage("error", `Remat could not probe: ${why}`);
   }
 }
 
 async function explainTrust(): Promise<void> {
   const manage = "Manage workspace trust";
   const why = "A probe builds the model, which runs code of this workspace. Remat does so only where you trust it.";
-  if ((await vscode.window.showWarningMessage(why, manage)) === manage) {
+  if ((await showMessage("warning", why, manage)) === manage) {
     await vscode.commands.executeCommand("workbench.trust.manage");
   }
 }

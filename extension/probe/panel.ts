@@ -1,6 +1,7 @@
 /** The probe's panel beside the editor: one, that shows one model at a time. */
 
 import * as vscode from "vscode";
+import { withoutLinks } from "../message";
 import type { ProbeAnswer } from "../protocol";
 import { openLine } from "../report/open";
 import { pageFor } from "../report/page_text";
@@ -70,11 +71,11 @@ export class ProbePanel implements vscode.Disposable {
     this.tell({ kind: "begun", subject: this.subject(model), knobs: this.knobs, first });
     const notification = {
       location: vscode.ProgressLocation.Notification,
-      title: `Remat probes ${model.name}`,
+      title: withoutLinks(`Remat probes ${model.name}`),
       cancellable: true,
     };
     await vscode.window.withProgress(notification, (progress, token) =>
-      this.run((said) => progress.report({ message: said.words, increment: said.increment }), token),
+      this.run((said) => progress.report({ message: withoutLinks(said.words), increment: said.increment }), token),
     );
   }
 

@@ -1,6 +1,7 @@
 /** Opens a line of code beside the report. */
 
 import * as vscode from "vscode";
+import { showMessage } from "../message";
 
 /** `line` is counted from 1. Files only: a log can name anything. */
 export async function openLine(
@@ -20,7 +21,7 @@ export async function openLine(
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    void vscode.window.showErrorMessage(`${target.fsPath} could not be opened: ${why}`);
+    void showMessage("error", `${target.fsPath} could not be opened: ${why}`);
     return undefined;
   }
 }

@@ -1,12 +1,13 @@
 import { deepEqual, equal, match, ok } from "node:assert/strict";
 import { FAILING, IN_TERMINAL, RUN } from "./harness/failing.mjs";
 import { journey } from "./harness/journey.mjs";
+import { LINKS } from "./harness/logs.mjs";
 
 const LONGER_THAN_ANY_MESSAGE_TOOK = 4_000;
 
 journey(
   "a command that fails in the terminal leads by one message to the report beside the editor",
-  { files: FAILING, settings: IN_TERMINAL },
+  { files: { ...FAILING, "links.log": LINKS }, settings: IN_TERMINAL },
   async (editor) => {
     await editor.openTerminal(); // no Python file is open: terminals are watched from the start
     await editor.run(RUN);
@@ -36,6 +37,12 @@ journey(
     await editor.page.waitForTimeout(6000);
     await editor.shot("messages");
     ok((await editor.notifications()).length <= 2);
+
+    // What a log says is text in a message, too: VS Code would run the command of a link there.
+    await editor.run("cat links.log; false");
+    await editor.notificationSays("[Show details] (command:");
+    await editor.shot("no-link");
+    equal(await editor.page.locator(".notification-list-item-message a").count(), 0);
   },
 );
 

@@ -1,6 +1,8 @@
 /** Logs of failed runs, as launchers print them. */
 
 const LOADER = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py";
+/** In the exception's message, which reports quote; the user's name, alice, is there too. */
+export const SECRET = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH";
 const AUTOGRAD = "/opt/venv/lib/python3.11/site-packages/torch/autograd/graph.py";
 
 /** Four ranks: on rank 1 a loader's worker ran out of shared memory, the others lost their peer. \`errors\`: a file beside it. */
@@ -14,7 +16,7 @@ ${steps()}
 [rank1]:     loss.backward()
 [rank1]:   File "${LOADER}", line 1275, in _try_get_data
 [rank1]:     raise RuntimeError(f"DataLoader worker (pid(s) {pids_str}) exited unexpectedly") from e
-[rank1]: RuntimeError: DataLoader worker (pid 4127) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.
+[rank1]: RuntimeError: DataLoader worker (pid 4127) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit. (HF_TOKEN=${SECRET}, cache /home/alice/.cache)
 ${[0, 2, 3].map(lostItsPeer).join("\n")}
 W1130 07:13:09.300000 4000 torch/distributed/elastic/multiprocessing/api.py:1010] Sending process 4001 closing signal SIGTERM
 E1130 07:13:09.400000 4000 torch/distributed/elastic/multiprocessing/api.py:984] failed (exitcode: 1) local_rank: 1 (pid: 4002) of binary: /opt/venv/bin/python3
@@ -33,7 +35,6 @@ Root Cause (first observed failure):
   exitcode  : 1 (pid: 4002)
   error_file: ${errors}
 ============================================================
-token hf_abcdefghijklmnopqrstuvwxyzABCDEFGH was used to sign in
 `;
 }
 
@@ -70,4 +71,12 @@ Traceback (most recent call last):
   File "train.py", line 22, in <a href="command:workbench.action.closeWindow">click</a>
     [link](command:workbench.action.files.newUntitledFile) \u001b]8;;command:workbench.action.quit\u0007quit\u001b]8;;\u0007
 RuntimeError: CUDA out of memory. <iframe src="https://example.invalid/"></iframe> \u202edetrevni\u202c <b>bold</b> &lt; \u001b[31mred\u001b[0m \`rm -rf ~\` $(touch owned)
+`;
+
+/** A traceback with what VS Code makes a link of, that runs a command, wherever it reads links in text. */
+export const LINKS = `\
+Traceback (most recent call last):
+  File "train.py", line 5, in <module>
+    main()
+torch.cuda.NastyError: [Show details](command:workbench.action.files.newUntitledFile)
 `;
