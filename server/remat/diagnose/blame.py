@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from remat.diagnose.ended import by_command_line, by_exit, unexplained
 from remat.diagnose.evidence import SIGNALS, gather
+from remat.diagnose.no_failure import no_failure, unharmed
 from remat.diagnose.own import by_fingerprint, by_own_error
 from remat.diagnose.report import Claim, Collateral, Cure, Missing, Report
 from remat.diagnose.signatures import KINDS
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
 
 _NOT_FINITE = re.compile(r"finite|nan|inf", re.IGNORECASE)
 _STOPPED = {"proc.sigterm_preempt", "proc.sighup"}  # by a signal to the launcher, before any rank failed
-_WARNINGS = {
-    "use_reentrant": (
-        "ckpt.use_reentrant_warning",
-        "Only a warning: checkpoint was called without use_reentrant; pass use_reentrant=False.",
-    ),
-    "scheduler_first": ("not_a_failure", "Only a warning: lr_scheduler.step() was called before optimizer.step()."),
-    "cache_off": (
-        "not_a_failure",
-        "Only a warning: use_cache=True does not go with gradient checkpointing and was turned off.",
-    ),
-    "no_grad_inputs": (
-        "ckpt.no_input_requires_grad",
-        "A warning: a checkpointed block has no input that requires grad; its parameters get no gradients.",
-    ),
-}
 
 
 class _Facts(dict[str, str]):
@@ -72,7 +58,7 @@ def judge(run: Run) -> Report:
     for step in steps:
         if (made := step(case)) is not None:
             return _report(case, made)
-    return _no_failure(case, run)
+    return no_failure(case, run)
 
 
 def _not_finite(case: Case) -> Verdict | None:
@@ -89,6 +75,8 @@ def _not_finite(case: Case) -> Verdict | None:
     if others or (checks and not _NOT_FINITE.search(checks[0].said)):
         return None
     if len(seen) < 2 and complaint is None and not (seen and checks):
+        return None
+    if unharmed(case):
         return None
     step = seen[0].facts.get("step", "") if seen else ""
     facts = {
@@ -118,7 +106,7 @@ def _report(case: Case, made: Verdict) -> Report:
         )
     return Report(
         failed=not kind.finished,
-        cause=Claim(kind.id, summary, tuple(sorted(dict.fromkeys(made.lines))) or (1,)),
+        cause=Claim(kind.id, summary, tuple(sorted(dict.fromkeys(made.lines)))),
         initiating_rank=made.rank,
         collateral=_collateral(case, made),
         fix=Cure(fill(kind.fix, facts), kind.rules),
@@ -208,29 +196,6 @@ def _followed(case: Case) -> Iterator[tuple[int, str, tuple[int, ...]]]:
 
 def _signal(code: int) -> str:
     return f" ({SIGNALS[-code]})" if -code in SIGNALS else ""
-
-
-def _no_failure(case: Case, run: Run) -> Report:
-    """Nothing failed: say so, and what was noticed on the way."""
-    also = [
-        Claim("not_a_failure", "No failure: the text shows none, and no process ended with an error.", (case.last,))
-    ]
-    also += [
-        Claim(identity, said, (case.notices[name][0].line,))
-        for name, (identity, said) in _WARNINGS.items()
-        if name in case.notices
-    ]
-    count = run.recovered_count + len(run.failures)
-    if count:
-        shown = [*run.recovered, *run.failures][-1]
-        also.append(
-            Claim(
-                "not_a_failure",
-                f"Recovered: {count} error(s) after which the run went on, the last: {shown.chain[-1].text[:200]}",
-                (shown.at,),
-            )
-        )
-    return Report(failed=False, also=tuple(also))
 
 
 __all__ = ["KINDS", "fill", "judge"]

@@ -206,6 +206,13 @@ TRAINING = (
         "finished",
         r"(?P<what>(?:epoch|Epoch) \d+ finished|[Tt]raining finished)(?:: (?P<batches>\d+) batches)?",
     ),
+    _mark("ended_well", "raining", r"\b[Tt]raining (?:has |is |was )?(?:finished|completed?|done)\b"),
+    _mark("ended_well", "raining", r"\b(?:[Ff]inished|[Cc]ompleted) training\b"),
+    _mark("ended_well", "train_runtime", r"'train_runtime': "),
+    _mark("ended_well", "`Trainer.fit` stopped"),
+    _mark("ended_well", " passed", r"^=* ?\d{1,9} passed(?:, \d{1,9} (?!failed|errors?\b)\w{1,20})* in [\d.]{1,12}s"),
+    _mark("ended_well", "exit code 0", r"^Process finished with exit code 0\b"),
+    _mark("ended_well", "exited with code 0", r"exited with code 0\b"),
     _mark("tokenising", "okeniz", r"(?P<what>[Tt]okeniz[^:|]{0,80}):\s+(?P<percent>\d+)%\|"),
     _mark("tokenising", "Map:", r"^(?P<what>Map): +(?P<percent>\d+)%\|"),
     _mark("tokenising", "Map (", r"^(?P<what>Map \([^:|]{0,60}):\s+(?P<percent>\d+)%\|"),
@@ -213,7 +220,12 @@ TRAINING = (
     _mark("batches", " batches", r"(?:ran out|exhausted|finished|has|got)\D{0,30}(?P<batches>\d+) batches"),
 )
 MARKS = (*LAUNCHER, *MACHINE, *NCCL, *TRAINING)
+MOST_RANKS = 65_536  # no job has more: a larger number in a log is none, and what is gathered by rank stays small
+_RANKS = ("rank", "local", "sender")
+_LONGEST_NUMBER = 20  # digits
 _STEP = re.compile(r"\b(?:step|Step|iter(?:ation)?|global_step)s?\b['\"]?\s*[=:]?\s*(\d{1,12})")
+_BEST = re.compile(r"(?i)\b(?:best|min(?:imum)?|lowest)\b[\w ]{0,30}$")
+_VALIDATION = re.compile(r"(?i)\b(?:val|valid|validation|eval|evaluation|dev|test)\b[\w /-]{0,20}$")
 
 
 def noticed(text: str) -> list[tuple[str, Facts]]:
@@ -222,7 +234,26 @@ def noticed(text: str) -> list[tuple[str, Facts]]:
     for mark in MARKS:
         if mark.needle in text and (match := mark.pattern.search(text)):
             facts = {name: value for name, value in match.groupdict().items() if value is not None}
-            if mark.name == "not_finite" and (step := _STEP.search(text)):
-                facts["step"] = step[1]
+            if not _plausible(facts):
+                continue
+            if mark.name == "not_finite" and not _tell(text, match.start(), facts):
+                continue
             found.append((mark.name, facts))
     return found
+
+
+def _tell(text: str, at: int, facts: Facts) -> bool:
+    """Add which loss is not finite, and at which step; False: what a best loss begins with."""
+    if step := _STEP.search(text):
+        facts["step"] = step[1]
+    if _VALIDATION.search(text, 0, at):
+        facts["of"] = "validation"
+    return not (facts["value"].endswith("inf") and _BEST.search(text, 0, at))
+
+
+def _plausible(facts: Facts) -> bool:
+    """Whether its numbers can be such: a rank of a real job, and nothing too long to be counted with."""
+    numbers = (value for value in facts.values() if len(value) > _LONGEST_NUMBER)
+    return not any(value.lstrip("-").isdecimal() for value in numbers) and all(
+        int(facts[name]) < MOST_RANKS for name in _RANKS if name in facts
+    )
