@@ -55,3 +55,38 @@ def test_a_job_that_was_preempted_says_so() -> None:
     report = diagnose(stopped("15", before="scheduler: job 12 Preempted by job 13"))
     assert report.cause is not None
     assert report.missing == ()
+
+
+EVENTS = "low 0\nhigh 0\nmax 0\noom 0\noom_kill {}\noom_group_kill 0"
+
+
+def cause(text: str) -> str | None:
+    report = diagnose(text)
+    return report.cause.id if report.cause is not None else None
+
+
+def test_a_counter_of_killed_processes_that_is_zero_is_no_kill() -> None:
+    assert cause(f"step 10 loss 2.1\nKilled\n{EVENTS.format(0)}") == "proc.sigkill_unknown"
+    assert cause("epoch 1 loss 1.0\nmemory.events: oom 0 oom_kill 0\nTraining finished") is None
+    assert cause("slurmstepd: Detected 0 oom_kill events in StepId=1.0\nstep 1") is None
+
+
+def test_a_counter_of_killed_processes_explains_a_kill_and_is_none_by_itself() -> None:
+    assert cause(f"step 10 loss 2.1\nKilled\n{EVENTS.format(1)}") == "mem.host_oom_kill"
+    assert cause(f"step 10 loss 2.1\n{EVENTS.format(1)}") is None
+
+
+def test_a_record_of_the_kernel_in_a_test_that_passed_is_no_kill() -> None:
+    log = "ERROR    root:x.py:1 Out of memory: Killed process 123 (python)"
+    assert cause(f"{log}\n====== 2 passed in 3.21s ======") is None
+    assert cause(log) == "mem.host_oom_kill"
+
+
+def test_the_words_of_slurm_and_of_the_kernel_are_a_kill() -> None:
+    for text in (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in step 7.batch cgroup.",
+        "[1.0] python invoked oom-killer: gfp_mask=0xcc0, order=0",
+        "[1.0] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=7,uid=0",
+    ):
+        assert cause(text) == "mem.host_oom_kill", text

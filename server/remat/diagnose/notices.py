@@ -109,8 +109,9 @@ MACHINE = (
         r"(?P<process>[^)]*)\)"
         r"(?:.*?anon-rss:(?P<rss>\d+)kB)?",
     ),
-    _mark("oom_kill", "oom-kill", r"(?P<text>oom-kill(?: event|er)?.*)"),
-    _mark("oom_kill", "oom_kill", r"(?P<text>oom_kill(?: event|er)?.*)"),
+    _mark("oom_kill", "oom-kill", r"(?<!Detected 0 )(?P<text>oom-kill(?: event|er\b|:constraint).*)"),
+    _mark("oom_kill", "oom_kill", r"(?<!Detected 0 )(?P<text>oom_kill(?: event|er\b).*)"),
+    _mark("oom_count", "oom_kill", r"\b(?P<text>oom_kill [1-9]\d{0,8})\b"),  # of memory.events: one since it was made
     _mark("oom_kill", "OOMKilled", r"(?P<text>.{0,80}OOMKilled.{0,80})"),
     _mark("xid", "NVRM: Xid", r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<xid>\d+),? ?(?P<what>.{0,200})"),
     _mark("sized_up", "CUDA capability sm_", r"with CUDA capability (?P<sm>sm_\w+) is not compatible"),
@@ -141,7 +142,7 @@ NCCL = (
     _mark(
         "timeout",
         "Watchdog caught collective operation timeout",
-        r"(?:Rank (?P<rank>\d+)\] +)?Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+        r"(?:(?:\[(?P<group>[^\]\[]{0,120}?) ?)?\bRank (?P<rank>\d+)\] +)?Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
         r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+),)? Timeout\(ms\)="
         r"(?P<timeout>\d+)\)",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from remat.diagnose.no_failure import finished_well
 from remat.diagnose.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def by_the_machine(case: Case) -> Verdict | None:
 
 
 def _out_of_memory(case: Case) -> Verdict | None:
-    records = case.notices.get("oom_kill", ())
+    records = case.notices.get("oom_kill", ()) or _counted(case)
     tasks = [n for n in case.notices.get("task_ended", ()) if n.facts["how"] == "Out Of Memory"]
-    if not records and not tasks:
+    if not (records or tasks) or (finished_well(case) and not case.first("killed")):
         return None
     ranks = {e.rank: e for e in case.exits.values() for n in records if n.facts.get("pid") == str(e.pid) and e.pid}
     workers = {
@@ -98,6 +99,12 @@ def _out_of_memory(case: Case) -> Verdict | None:
     )
     facts = {"record": _record(shown), "rss": _resident(shown)}
     return verdict("mem.host_oom_kill", facts, lines, "the out-of-memory record names the process", rank)
+
+
+def _counted(case: Case) -> tuple[Noticed, ...]:
+    """The counter of a memory cgroup, where a process was killed: it does not say when it was raised."""
+    killed = case.first("killed") or any(e.code in {-9, 137} for e in case.exits.values()) or _killed_something(case)
+    return case.notices.get("oom_count", ()) if killed else ()
 
 
 def _killed_something(case: Case) -> bool:
