@@ -3,6 +3,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { DiagnoseParams } from "../protocol";
+import { inTurn } from "../terminal/copied";
 import type { Execution, Executions } from "../terminal/executions";
 import { lastOutput, selectedText, wholeText } from "../terminal/text";
 import { inOneLine, workspaceFolder } from "./ask";
@@ -69,7 +70,7 @@ export function ofDocument(document: vscode.TextDocument): DiagnoseParams {
 }
 
 export async function ofClipboard(): Promise<DiagnoseParams | undefined> {
-  const text = await vscode.env.clipboard.readText();
+  const text = await inTurn(async () => vscode.env.clipboard.readText());
   return text.trim() ? { name: "text of the clipboard", text, cwd: workspaceFolder() } : undefined;
 }
 

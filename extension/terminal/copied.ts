@@ -2,36 +2,51 @@
 
 import * as vscode from "vscode";
 
-/** Copying is not awaited by VS Code's command, and a browser may take a while. */
-const ARRIVES_WITHIN_MS = 1_500;
+/** VS Code's command begins to copy before it returns, and a look comes after the copy: a few are for good measure. */
+const LOOKS = 8;
 const LOOKS_EVERY_MS = 25;
 /** A browser that has not been allowed to read the clipboard never answers. */
 const CLIPBOARD_PATIENCE_MS = 10_000;
 
+let turn: Promise<unknown> = Promise.resolve();
+
+/** Does `act` when all that use the clipboard before it are done: what one has put there is not what the user had. */
+export function inTurn<T>(act: () => Promise<T>): Promise<T> {
+  const mine = turn.then(act);
+  turn = mine.catch(() => undefined);
+  return mine;
+}
+
 /**
- * The text that `command` puts on the clipboard, or nothing.
+ * The text that `command` puts on the clipboard, or nothing. To be called in turn.
  *
- * What was on the clipboard is put back, whatever happens; extensions can give back text only. It is read on this
- * machine and sent nowhere.
+ * What was on the clipboard is put back, unless the user has copied something meanwhile; extensions can give back text
+ * only. It is read on this machine and sent nowhere.
  */
 export async function copiedBy(command: string): Promise<string> {
-  const clipboard = vscode.env.clipboard;
-  const before = await inTime(clipboard.readText());
+  const before = await onClipboard();
+  let ours = "";
   try {
-    await inTime(clipboard.writeText("")); // so that a copy of the same text is seen, too
+    await inTime(vscode.env.clipboard.writeText(ours)); // so that a copy of the same text is seen, too
     await vscode.commands.executeCommand(command);
-    return await arriving();
+    ours = await arriving();
+    return ours;
   } finally {
-    await inTime(clipboard.writeText(before));
+    if ((await onClipboard()) === ours) await inTime(vscode.env.clipboard.writeText(before));
   }
 }
 
 async function arriving(): Promise<string> {
-  for (const end = Date.now() + ARRIVES_WITHIN_MS; Date.now() < end; await pause()) {
-    const text = await inTime(vscode.env.clipboard.readText());
+  for (let looks = 0; looks < LOOKS; looks++) {
+    if (looks > 0) await pause();
+    const text = await onClipboard();
     if (text) return text;
   }
   return "";
+}
+
+function onClipboard(): Promise<string> {
+  return inTime(vscode.env.clipboard.readText());
 }
 
 function pause(): Promise<void> {

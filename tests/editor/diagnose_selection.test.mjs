@@ -103,6 +103,13 @@ journey(
     match(await (await editor.report("Diagnosis of selection in terminal")).innerText(), /requires_grad/);
     equal(await editor.clipboard(), "MINE");
     await editor.shot("report");
+
+    await editor.closeTab("Diagnosis");
+    await editor.selectInTerminal("Traceback", "RuntimeError: element");
+    await Promise.all([editor.press("Shift+Alt+D"), editor.press("Shift+Alt+D")]);
+    await editor.report("Diagnosis of selection in terminal");
+    await editor.page.waitForTimeout(2000); // the second is done, too
+    equal(await editor.clipboard(), "MINE");
   },
 );
 
