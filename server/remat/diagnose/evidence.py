@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from remat.diagnose.notices import MOST_RANKS
 from remat.diagnose.recognise import LAUNCHERS, Found, recognise
 from remat.diagnose.signatures import KINDS
 
@@ -22,6 +23,7 @@ _CONTINUES = re.compile(
     r"[ \t~^]|[A-Za-z_][\w.]*(?:Error|Exception)\b|[=-]{8}|.{1,200} FAILED$|Failures:|Root Cause|\[\d+\]:$"
     r"|failed \(exitcode|Sending process \d+ closing signal"
 )
+_DIGITS = 7
 _FAILED = {"failed", "entry_code", "deepspeed_exit", "task_ended"}  # what launchers say of a run that failed
 SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 10: "SIGBUS", 11: "SIGSEGV", 15: "SIGTERM"}
 
@@ -248,10 +250,9 @@ def _tasks(notices: dict[str, tuple[Noticed, ...]], exits: dict[int, Exit]) -> N
 
 def _numbers(text: str) -> list[int]:
     found: list[int] = []
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        if low.isdigit():
-            found += range(int(low), min(int(high), int(low) + 4096) + 1) if high.isdigit() else [int(low)]
+    for low, _, high in (part.partition("-") for part in text.split(",")):
+        if low.isdecimal() and len(low) < _DIGITS and len(high) < _DIGITS:
+            found += range(int(low), min(int(high or low) + 1, MOST_RANKS, int(low) + MOST_RANKS - len(found)))
     return found
 
 

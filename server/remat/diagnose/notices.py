@@ -142,7 +142,8 @@ NCCL = (
     _mark(
         "timeout",
         "Watchdog caught collective operation timeout",
-        r"(?:(?:\[(?P<group>[^\]\[]{0,120}?) ?)?\bRank (?P<rank>\d+)\] +)?Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+        r"(?:(?:\[(?P<group>[^\]\[]{0,120}?) ?)?\bRank (?P<rank>\d+)\] +)?"
+        r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
         r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+),)? Timeout\(ms\)="
         r"(?P<timeout>\d+)\)",
     ),
@@ -258,3 +259,9 @@ def _plausible(facts: Facts) -> bool:
     return not any(value.lstrip("-").isdecimal() for value in numbers) and all(
         int(facts[name]) < MOST_RANKS for name in _RANKS if name in facts
     )
+
+
+def whole(group: str) -> bool:
+    """Whether what a watchdog calls its group is that of all ranks, or it names none."""
+    name = group.strip()
+    return "default_pg" in name or re.fullmatch(r"(?:.*GUID 0|(?:PG )?0)?", name) is not None

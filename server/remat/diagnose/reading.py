@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from remat.diagnose.clocks import NATIVE
 from remat.diagnose.log import numbered, pieces
-from remat.diagnose.notices import noticed
+from remat.diagnose.notices import noticed, whole
 from remat.diagnose.prefixes import Prefixes, Said
 from remat.diagnose.sieve import telling
 from remat.diagnose.signature import Noticed
@@ -71,6 +71,8 @@ class Run:
 
     def notice(self, name: str, said: Said, number: int, facts: dict[str, str]) -> None:
         rank = int(facts["rank"]) if "rank" in facts else said.rank
+        if said.rank is not None and "group" in facts and not whole(facts["group"]):
+            rank = said.rank  # a smaller group counts its own ranks from 0
         key = name, rank
         self.counts[key] = self.counts.get(key, 0) + 1
         if self.counts[key] <= _MOST_NOTICES:
