@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { DiagnoseParams } from "../protocol";
 import type { Executions } from "../terminal/executions";
-import type { FromPage, Next } from "./messages";
+import type { Next, Pressed } from "./messages";
 import { openLine } from "./open";
 import { applyRepair, saveRepaired } from "./repair";
 import type { Shown } from "./report";
@@ -13,7 +13,7 @@ export type Say = (about: string, words: string, next?: Next) => void;
 
 /** Does it; what is returned is to be diagnosed next. */
 export async function act(
-  message: FromPage,
+  message: Pressed,
   { log, diagnosis }: Shown,
   panel: vscode.WebviewPanel,
   executions: Executions,
@@ -59,8 +59,6 @@ export async function act(
     }
     case "openDocs":
       return void (diagnosis.docs && (await vscode.env.openExternal(vscode.Uri.parse(diagnosis.docs, true))));
-    default:
-      return undefined;
   }
 }
 

@@ -7,18 +7,26 @@ export type ToPage =
   | { readonly kind: "failed"; readonly name: string; readonly why: string }
   | {
       readonly kind: "report";
+      /** Which report: what a page tells of another one is of no account. */
+      readonly number: number;
       readonly diagnosis: Diagnosis;
       readonly mayRun: boolean;
       /** How much of the log was not kept, in words. */
       readonly leftOut: string | null;
     }
-  | { readonly kind: "said"; readonly about: string; readonly words: string; readonly next?: Next };
+  | {
+      readonly kind: "said";
+      readonly report: number;
+      readonly about: string;
+      readonly words: string;
+      readonly next?: Next;
+    };
 
 /** What the button of `about` does from now on: it saves, or there is none any more. */
 export type Next = "save" | "none";
 
-export type FromPage =
-  | { readonly kind: "ready" }
+/** A button or a link of a report. */
+export type Pressed =
   | { readonly kind: "openPlace" }
   | { readonly kind: "openLogLink"; readonly line: number; readonly link: number }
   | { readonly kind: "openRepair"; readonly repair: number }
@@ -30,6 +38,10 @@ export type FromPage =
   | { readonly kind: "copyMarkdown" }
   | { readonly kind: "permit"; readonly evidence: number }
   | { readonly kind: "permitAll" }
-  | { readonly kind: "openDocs" }
+  | { readonly kind: "openDocs" };
+
+export type FromPage =
+  | { readonly kind: "ready" }
   | { readonly kind: "restart" }
-  | { readonly kind: "showLogs" };
+  | { readonly kind: "showLogs" }
+  | (Pressed & { readonly report: number });

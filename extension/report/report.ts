@@ -14,6 +14,8 @@ const VIEW = "remat.report";
 
 /** What is on the page: the log it came from is kept to be asked about again. */
 export interface Shown {
+  /** Counted from 1: a button of the page says which report it is on. */
+  readonly number: number;
   readonly log: DiagnoseParams;
   readonly diagnosis: Diagnosis;
 }
@@ -23,6 +25,7 @@ export class Report implements vscode.Disposable {
   /** The last message that says what the page shows: a page that was hidden starts anew. */
   private last: ToPage | undefined;
   private shown: Shown | undefined;
+  private reports = 0;
   private asked: DiagnoseParams | undefined;
   /** The log waits for a server, which the user has to bring about. */
   private waiting = false;
@@ -65,7 +68,8 @@ export class Report implements vscode.Disposable {
     this.asking?.cancel();
     this.asked = log;
     this.waiting = false;
-    this.shown = { log, diagnosis };
+    this.reports += 1;
+    this.shown = { number: this.reports, log, diagnosis };
     await this.open();
     this.showAgain();
   }
@@ -77,9 +81,9 @@ export class Report implements vscode.Disposable {
 
   private showAgain(): void {
     if (!this.shown) return;
-    const { log, diagnosis } = this.shown;
+    const { number, log, diagnosis } = this.shown;
     const missing = (log.text && leftOut(log.text)) || null;
-    this.tell({ kind: "report", diagnosis, mayRun: vscode.workspace.isTrusted, leftOut: missing });
+    this.tell({ kind: "report", number, diagnosis, mayRun: vscode.workspace.isTrusted, leftOut: missing });
   }
 
   dispose(): void {
@@ -122,9 +126,10 @@ export class Report implements vscode.Disposable {
       if (this.last?.kind === "failed" && this.asked) await this.diagnose(this.asked);
     } else if (message.kind === "showLogs") {
       await vscode.commands.executeCommand("remat.showLogs");
-    } else if (this.shown && this.panel) {
+    } else if (this.shown?.number === message.report && this.panel) {
+      const { report } = message;
       const again = await act(message, this.shown, this.panel, this.executions, (about, words, next) =>
-        this.tell({ kind: "said", about, words, ...(next ? { next } : {}) }),
+        this.tell({ kind: "said", report, about, words, ...(next ? { next } : {}) }),
       );
       if (again) await this.diagnose(again);
     }

@@ -30,6 +30,7 @@ journey(
     match(markdown, /HF_TOKEN=\*\*\*, cache \/home\/\*\*\*/); // where they were
     ok(![SECRET.slice(0, 6), "alice"].some((word) => markdown.includes(word)), markdown);
 
+    const ofEarlierReport = await report.getByRole("button", { name: "Read /" }).elementHandle();
     await report.getByRole("button", { name: "Read /" }).click();
     await report.getByText("read, and part of this report").waitFor();
     await report.locator("#verify").scrollIntoViewIfNeeded();
@@ -38,6 +39,16 @@ journey(
     await report.getByRole("button", { name: "Run in terminal" }).click();
     await editor.terminalSays("Filesystem");
     await editor.shot("checked");
+
+    disk.write("second.log", disk.read("run.log").replace("elsewhere/error.json", "elsewhere/second/error.json"));
+    disk.write("../elsewhere/second/error.json", ERROR_FILE);
+    await editor.menu(await editor.inExplorer("second.log"), "Diagnose Log File");
+    await report.getByRole("button", { name: /Read .*second/ }).waitFor();
+    await ofEarlierReport.evaluate((button) => button.click());
+    await editor.page.waitForTimeout(1500);
+    await report.getByRole("button", { name: /Read .*second/ }).waitFor(); // nobody has permitted this one
+    equal(await report.getByText("read, and part of this report").count(), 0);
+
     for (const theme of ["Default High Contrast", "Default Dark Modern"]) {
       profile.set({ "workbench.colorTheme": theme });
       await editor.page.waitForTimeout(1500);

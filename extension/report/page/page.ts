@@ -1,24 +1,33 @@
 /** The script of the report's page: shows what the extension sends, sends which button was pressed. */
 
-import type { Next, ToPage } from "../messages";
+import type { FromPage, ToPage } from "../messages";
 import { button, type Child, element } from "./elements";
 import { report, type Send, section } from "./sections";
 
 declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
 
 const editor = acquireVsCodeApi();
-const send: Send = (message) => editor.postMessage(message);
+const tell = (message: FromPage) => editor.postMessage(message);
+const sendAbout =
+  (report: number): Send =>
+  (pressed) =>
+    tell({ ...pressed, report });
+/** The number of the report on the page, if one is. */
+let shown: number | undefined;
 
 window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
+  if (data.kind === "said") {
+    if (data.report === shown) answer(data);
+    return;
+  }
+  shown = data.kind === "report" ? data.number : undefined;
   switch (data.kind) {
     case "busy":
       return show(element("p", { class: "busy", role: "status" }, "Reading ", element("code", {}, data.name), " …"));
     case "failed":
       return show(...failed(data.name, data.why));
     case "report":
-      return show(...report(data, send));
-    case "said":
-      return answer(data.about, data.words, data.next);
+      return show(...report(data, sendAbout(data.number)));
   }
 });
 
@@ -39,14 +48,14 @@ function failed(name: string, why: string): Child[] {
       element(
         "p",
         { class: "buttons" },
-        button("Restart server", () => send({ kind: "restart" })),
-        button("Show logs", () => send({ kind: "showLogs" }), { class: "secondary" }),
+        button("Restart server", () => tell({ kind: "restart" })),
+        button("Show logs", () => tell({ kind: "showLogs" }), { class: "secondary" }),
       ),
     ),
   ];
 }
 
-function answer(about: string, words: string, next: Next | undefined): void {
+function answer({ report: number, about, words, next }: Extract<ToPage, { kind: "said" }>): void {
   const place = document.querySelector(`[data-about="${CSS.escape(about)}"]`);
   if (place) place.textContent = words;
   const pressed = document.querySelector<HTMLButtonElement>(
@@ -57,11 +66,15 @@ function answer(about: string, words: string, next: Next | undefined): void {
     pressed.remove();
     return;
   }
-  const saving = button("Save file", () => send({ kind: "saveRepair", repair: Number(pressed.dataset.repair) }), {
-    "data-repair": pressed.dataset.repair,
-  });
+  const saving = button(
+    "Save file",
+    () => sendAbout(number)({ kind: "saveRepair", repair: Number(pressed.dataset.repair) }),
+    {
+      "data-repair": pressed.dataset.repair,
+    },
+  );
   pressed.replaceWith(saving);
   saving.focus();
 }
 
-send({ kind: "ready" });
+tell({ kind: "ready" });

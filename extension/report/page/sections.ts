@@ -1,12 +1,12 @@
 /** The sections of a report, each from what the server said. A section without anything in it is left out. */
 
 import type { Diagnosis, EvidenceFile, MissingFact, Repair, Statement } from "../../protocol";
-import type { FromPage, ToPage } from "../messages";
+import type { Pressed, ToPage } from "../messages";
 import { button, type Child, element, link, sentence } from "./elements";
 import { logSection, showLine } from "./log";
 
 type Shown = Extract<ToPage, { kind: "report" }>;
-export type Send = (message: FromPage) => void;
+export type Send = (pressed: Pressed) => void;
 
 export function report({ diagnosis, mayRun, leftOut }: Shown, send: Send): Child[] {
   return [
