@@ -27,28 +27,28 @@ LAUNCHER = (
     _mark(
         "failed",
         "failed (exitcode",
-        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
+        r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,6}) \(pid: (?P<pid>\d{1,9})\)",
     ),
-    _mark("closing", "closing signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>\w+)"),
+    _mark("closing", "closing signal", r"Sending process (?P<pid>\d{1,9}) closing signal (?P<signal>\w+)"),
     _mark("forced", "forcefully exiting", r"forcefully exiting via (?P<signal>\w+)"),
     _mark("death", "death signal", r"Received (?:Signals\.)?(?P<signal>\w+) death signal"),
-    _mark("got_signal", "got signal: ", r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\d+)"),
-    _mark("terminating", "via signal SIG", r"Terminating process (?P<pid>\d+) via signal (?P<signal>\w+)"),
+    _mark("got_signal", "got signal: ", r"SignalException: Process (?P<pid>\d{1,9}) got signal: (?P<signal>\d{1,9})"),
+    _mark("terminating", "via signal SIG", r"Terminating process (?P<pid>\d{1,9}) via signal (?P<signal>\w+)"),
     _mark(
         "spawned_failed",
         "terminated with the following",
-        r"Process (?P<rank>\d+) terminated with the "
+        r"Process (?P<rank>\d{1,6}) terminated with the "
         r"following error",
     ),
     _mark(
         "spawned_ended",
         " terminated with ",
-        r"[Pp]rocess (?P<rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+))",
+        r"[Pp]rocess (?P<rank>\d{1,6}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,9}))",
     ),
     _mark("entry_time", "time      : ", r"^\s*time      : (?P<time>\S+)"),
     _mark("entry_host", "host      : ", r"^\s*host      : (?P<host>\S+)"),
-    _mark("entry_rank", "(local_rank: ", r"^\s*rank      : (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)"),
-    _mark("entry_code", "exitcode  : ", r"^\s*exitcode  : (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)"),
+    _mark("entry_rank", "(local_rank: ", r"^\s*rank      : (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,6})\)"),
+    _mark("entry_code", "exitcode  : ", r"^\s*exitcode  : (?P<code>-?\d{1,9}) \(pid: (?P<pid>\d{1,9})\)"),
     _mark("entry_text", "traceback : ", r"^\s*traceback : (?P<text>.*)"),
     _mark("others", "Failures:", r"^\s*Failures:\s*$"),
     _mark("root", "Root Cause (first observed failure)"),
@@ -56,8 +56,9 @@ LAUNCHER = (
     _mark(
         "task_ended",
         "srun: error: ",
-        r"srun: error: (?P<node>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>Out Of Memory|Killed|Terminated|Aborted"
-        r"|Segmentation fault|Bus error|Exited with exit code \d+)",
+        r"srun: error: (?P<node>[\w.-]+): tasks? (?P<tasks>\d{1,6}(?:[,-]\d{1,6}){0,999}): "
+        r"(?P<how>Out Of Memory|Killed|Terminated|Aborted"
+        r"|Segmentation fault|Bus error|Exited with exit code \d{1,9})",
     ),
     _mark(
         "cancelled",
@@ -73,7 +74,7 @@ LAUNCHER = (
         r"^(?!.{0,400}\b(?:handler|checkpointing|enabled|disabled|installed|registered)\b).{0,400}?"
         r"\bPreempt(?:ed|ing|ion)\b",
     ),  # not what a program says of what it would do in that case
-    _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d+)"),
+    _mark("deepspeed_kill", "Killing subprocess", r"Killing subprocess (?P<pid>\d{1,9})"),
     _mark("usage", ": error: ", r"^(?P<program>[\w./-]+\.py|\w[\w./-]*): error: (?P<message>.+)"),
     _mark("usage", "No such option", r"^(?:Error:|[\u2502|]) (?P<message>No such option.{1,200}?)\s*(?:[\u2502|]|$)"),
     _mark("usage", "Missing option", r"^(?:Error:|[\u2502|]) (?P<message>Missing option.{1,200}?)\s*(?:[\u2502|]|$)"),
@@ -85,9 +86,9 @@ LAUNCHER = (
     _mark(
         "deepspeed_exit",
         "exits with return code",
-        r"exits with return code = (?P<code>-?\d+)",
+        r"exits with return code = (?P<code>-?\d{1,9})",
     ),
-    _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d+)>"),
+    _mark("signalled", "died with <Signals", r"died with <Signals\.(?P<signal>SIG\w+): (?P<number>\d{1,9})>"),
     _mark("killed", "Killed", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Killed(?:\s{2,}\S.*)?$"),
     _mark("dumped", "CheckpointException ranks:"),
     _mark("group_ended", "worker group successfully finished"),
@@ -105,15 +106,17 @@ MACHINE = (
     _mark(
         "oom_kill",
         "ut of memory: Kill",
-        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d+) \("
+        r"(?P<scope>Memory cgroup out of memory|Out of memory): Kill(?:ed)? process (?P<pid>\d{1,9}) \("
         r"(?P<process>[^)]*)\)"
-        r"(?:.*?anon-rss:(?P<rss>\d+)kB)?",
+        r"(?:.*?anon-rss:(?P<rss>\d{1,18})kB)?",
     ),
     _mark("oom_kill", "oom-kill", r"(?<!Detected 0 )(?P<text>oom-kill(?: event|er\b|:constraint).*)"),
     _mark("oom_kill", "oom_kill", r"(?<!Detected 0 )(?P<text>oom_kill(?: event|er\b).*)"),
     _mark("oom_count", "oom_kill", r"\b(?P<text>oom_kill [1-9]\d{0,8})\b"),  # of memory.events: one since it was made
     _mark("oom_kill", "OOMKilled", r"(?P<text>.{0,80}OOMKilled.{0,80})"),
-    _mark("xid", "NVRM: Xid", r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<xid>\d+),? ?(?P<what>.{0,200})"),
+    _mark(
+        "xid", "NVRM: Xid", r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<xid>\d{1,9}),? ?(?P<what>.{0,200})"
+    ),
     _mark("sized_up", "CUDA capability sm_", r"with CUDA capability (?P<sm>sm_\w+) is not compatible"),
     _mark("built_for", "supports CUDA capabilities", r"supports CUDA capabilities (?P<built>[\w ]+)\."),
     _mark(
@@ -126,7 +129,7 @@ MACHINE = (
     _mark(
         "worker_ended",
         "DataLoader worker (pid",
-        r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) "
+        r"DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]{1,400})\) "
         r"(?:is killed by signal: (?P<signal>\w+)|exited unexpectedly)",
     ),
     _mark("shm_short", "insufficient shared memory (shm)"),
@@ -142,53 +145,57 @@ NCCL = (
     _mark(
         "timeout",
         "Watchdog caught collective operation timeout",
-        r"(?:(?:\[(?P<group>[^\]\[]{0,120}?) ?)?\bRank (?P<rank>\d+)\] +)?"
-        r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
-        r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+),)? Timeout\(ms\)="
-        r"(?P<timeout>\d+)\)",
+        r"(?:(?:\[(?P<group>[^\]\[]{0,120}?) ?)?\bRank (?P<rank>\d{1,6})\] +)?"
+        r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), "
+        r"OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d{1,18}), NumelOut=(?P<numel_out>\d{1,18}),)? Timeout\(ms\)="
+        r"(?P<timeout>\d{1,18})\)",
     ),
     _mark(
         "status",
         "detected by watchdog at work",
-        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?at work(?: sequence id)?: (?P<seq>-?\d+)\D{1,40}"
-        r"last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: (?P<completed>-?\d+)",
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d{1,6})\].*?at work(?: sequence id)?: "
+        r"(?P<seq>-?\d{1,18})\D{1,40}last enqueued(?: NCCL)? work: (?P<enqueued>-?\d{1,18}), "
+        r"last completed(?: NCCL)? work: (?P<completed>-?\d{1,18})",
     ),
     _mark(
         "status",
         "Timeout at NCCL work",
-        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\] Timeout at NCCL work: (?P<seq>-?\d+), "
-        r"last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d{1,6})\] Timeout at NCCL work: (?P<seq>-?\d{1,18}), "
+        r"last enqueued NCCL work: (?P<enqueued>-?\d{1,18}), last completed NCCL work: (?P<completed>-?\d{1,18})",
     ),
     _mark(
         "dump",
         "dump signal",
-        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d+)\].*?dump signal.*?from (?:this local rank| ?rank "
-        r"(?P<sender>\d+)).*?Last "
+        r"\[(?P<group>[^\]\[]{0,120}?) ?Rank (?P<rank>\d{1,6})\].*?dump signal.*?from (?:this local rank| ?rank "
+        r"(?P<sender>\d{1,6})).*?Last "
         r"enqueued NCCL "
-        r"work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+        r"work: (?P<enqueued>-?\d{1,18}), last completed NCCL work: (?P<completed>-?\d{1,18})",
     ),
     _mark(
-        "stuck", "watchdog got stuck", r"(?:Rank (?P<rank>\d+)\].*?)?watchdog got stuck for (?P<seconds>\d+) seconds"
+        "stuck",
+        "watchdog got stuck",
+        r"(?:Rank (?P<rank>\d{1,6})\].*?)?watchdog got stuck for (?P<seconds>\d{1,18}) seconds",
     ),
     _mark("no_recorder", "FlightRecorder is disabled"),
     _mark(
         "recorded",
         "flight recorder of rank",
-        r"flight recorder of rank (?P<rank>\d+): group (?P<group>\S+)(?: of ranks (?P<ranks>\S+))?: last enqueued "
-        r"collective: (?P<enqueued>-?\d+), last completed collective: (?P<completed>-?\d+)",
+        r"flight recorder of rank (?P<rank>\d{1,6}): group (?P<group>\S+)(?: of ranks (?P<ranks>\S+))?: last enqueued "
+        r"collective: (?P<enqueued>-?\d{1,18}), last completed collective: (?P<completed>-?\d{1,18})",
     ),
     _mark(
         "recorded_call",
         "flight recorder of rank",
-        r"flight recorder of rank (?P<rank>\d+): group (?P<group>\S+): collective (?P<seq>\d+) (?P<op>\S+) of "
+        r"flight recorder of rank (?P<rank>\d{1,6}): group (?P<group>\S+): collective (?P<seq>\d{1,18}) (?P<op>\S+) of "
         r"(?P<sizes>.{1,260}?), (?P<state>\w+)(?P<place>, called at .{1,400})?$",
     ),
     _mark("nccl_warn", "NCCL WARN", r"NCCL WARN (?P<text>.{1,300})"),
     _mark("bootstrap", "Bootstrap : Using", r"Bootstrap : Using (?P<interface>[\w.-]+):(?P<address>[\w.:]+)"),
-    _mark("passed_barrier", "successfully reached monitoredBarrier", r"Rank (?P<rank>\d+) successfully reached"),
+    _mark("passed_barrier", "successfully reached monitoredBarrier", r"Rank (?P<rank>\d{1,6}) successfully reached"),
     _mark("store_socket", "waitForInput", r"remote=\[(?P<node>[\w.:-]+)\]"),
     _mark("mesh", "connectFullMesh failed"),
 )
+OURS = (_mark("gap", "[Remat left out ", r"^\[Remat left out [\d,.\s]{1,20} characters here\]$"),)
 TRAINING = (
     _mark("dynamo", "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace"),
     _mark("no_grad_inputs", "None of the inputs have requires_grad=True"),
@@ -206,7 +213,7 @@ TRAINING = (
     _mark(
         "finished",
         "finished",
-        r"(?P<what>(?:epoch|Epoch) \d+ finished|[Tt]raining finished)(?:: (?P<batches>\d+) batches)?",
+        r"(?P<what>(?:epoch|Epoch) \d+ finished|[Tt]raining finished)(?:: (?P<batches>\d{1,9}) batches)?",
     ),
     _mark("ended_well", "raining", r"\b[Tt]raining (?:has |is |was )?(?:finished|completed?|done)\b"),
     _mark("ended_well", "raining", r"\b(?:[Ff]inished|[Cc]ompleted) training\b"),
@@ -215,13 +222,13 @@ TRAINING = (
     _mark("ended_well", " passed", r"^=* ?\d{1,9} passed(?:, \d{1,9} (?!failed|errors?\b)\w{1,20})* in [\d.]{1,12}s"),
     _mark("ended_well", "exit code 0", r"^Process finished with exit code 0\b"),
     _mark("ended_well", "exited with code 0", r"exited with code 0\b"),
-    _mark("tokenising", "okeniz", r"(?P<what>[Tt]okeniz[^:|]{0,80}):\s+(?P<percent>\d+)%\|"),
-    _mark("tokenising", "Map:", r"^(?P<what>Map): +(?P<percent>\d+)%\|"),
-    _mark("tokenising", "Map (", r"^(?P<what>Map \([^:|]{0,60}):\s+(?P<percent>\d+)%\|"),
-    _mark("batches", " batches", r"^(?:epoch|Epoch) \d+: (?P<batches>\d+) batches"),
-    _mark("batches", " batches", r"(?:ran out|exhausted|finished|has|got)\D{0,30}(?P<batches>\d+) batches"),
+    _mark("tokenising", "okeniz", r"(?P<what>[Tt]okeniz[^:|]{0,80}):\s+(?P<percent>\d{1,9})%\|"),
+    _mark("tokenising", "Map:", r"^(?P<what>Map): +(?P<percent>\d{1,9})%\|"),
+    _mark("tokenising", "Map (", r"^(?P<what>Map \([^:|]{0,60}):\s+(?P<percent>\d{1,9})%\|"),
+    _mark("batches", " batches", r"^(?:epoch|Epoch) \d+: (?P<batches>\d{1,9}) batches"),
+    _mark("batches", " batches", r"(?:ran out|exhausted|finished|has|got)\D{0,30}(?P<batches>\d{1,9}) batches"),
 )
-MARKS = (*LAUNCHER, *MACHINE, *NCCL, *TRAINING)
+MARKS = (*LAUNCHER, *MACHINE, *NCCL, *OURS, *TRAINING)
 MOST_RANKS = 65_536  # no job has more: a larger number in a log is none, and what is gathered by rank stays small
 _RANKS = ("rank", "local", "sender")
 _LONGEST_NUMBER = 20  # digits

@@ -161,8 +161,18 @@ class Recorder:
                     self._time(said, number - 1)
                 else:
                     self._piece(number - 1, said)
+        if line.startswith("[Remat left out "):  # by the terminal's reader: no traceback goes on behind it
+            for reader in self.runs[-1].readers.values():
+                reader.interrupted()
+            self._end_entry()
         for piece in pieces(line):
             self._piece(number, self.prefixes.split(piece))
+
+    def _end_entry(self) -> None:
+        if self.entry is not None:
+            self.entry.close()
+            self.runs[-1].entry_failures += self.entry.failures
+            self.entry = None
 
     def _age(self, number: int) -> None:
         """End the tracebacks that nobody continues."""
@@ -245,9 +255,7 @@ class Recorder:
         if said.text.startswith("  ") or not said.text.strip():
             entry.feed(said.text[2:], number, said.time)
             return True
-        entry.close()
-        self.runs[-1].entry_failures += entry.failures
-        self.entry = None
+        self._end_entry()
         return False
 
     def _recovered(self, run: Run, reader: Reader) -> None:
@@ -272,10 +280,7 @@ class Recorder:
         run.broken_off = tuple(sorted(r.fed for r in opened if r.headed))
         for reader in run.readers.values():
             reader.close()
-        if self.entry is not None:
-            self.entry.close()
-            run.entry_failures += self.entry.failures
-            self.entry = None
+        self._end_entry()
 
 
 def _goes_on(text: str) -> bool:

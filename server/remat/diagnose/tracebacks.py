@@ -11,10 +11,10 @@ _HEADER = re.compile(
 _FRAME = re.compile(
     r'^[\s|]*File "(?P<path>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in |  ?in )?(?P<function>.{0,200})$'
 )
-_CELL = re.compile(r"^(?:Cell |Input )?In ?\[\d+\], (?:line (?P<line>\d+)|in (?P<function>.{1,200}))")
-_NOTEBOOK = re.compile(r"^File (?P<path>[^\s].{0,800}?):(?P<line>\d+)(?:, in (?P<function>[\w.<>]+).*)?$")
+_CELL = re.compile(r"^(?:Cell |Input )?In ?\[\d+\], (?:line (?P<line>\d{1,9})|in (?P<function>.{1,200}))")
+_NOTEBOOK = re.compile(r"^File (?P<path>[^\s].{0,800}?):(?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]+).*)?$")
 _RICH = re.compile(
-    r"^(?P<path>(?:/|[A-Za-z]:\\|\./|~)[^\s:][^:]{0,600}):(?P<line>\d+)(?:\s+in "
+    r"^(?P<path>(?:/|[A-Za-z]:\\|\./|~)[^\s:][^:]{0,600}):(?P<line>\d{1,9})(?:\s+in "
     r"(?P<function>\S+))?\s*$"
 )
 _EXCEPTION = re.compile(
@@ -24,7 +24,7 @@ _EXCEPTION = re.compile(
 _ENDING = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Unsupported|Group|Iteration|Timeout|Refused|Miss)$"
 )
-_PYTEST = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}\.py):(?P<line>\d+):(?: in (?P<function>\S+))?\s*$")
+_PYTEST = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}\.py):(?P<line>\d{1,9}):(?: in (?P<function>\S+))?\s*$")
 _MARGIN = re.compile(r"^\s*(?:[|+][-+| ]{0,8})+(?:-+ \d+ -+)?")
 _LINKS = (
     "The above exception was the direct cause of the following exception",
@@ -105,6 +105,7 @@ class Reader:
     _first: int = 0
     _time: str = ""
     _link: bool = False
+    _gap: bool = False  # lines are left out just above: what is raised next may have lost its frames
     _ignored: bool = False
     _origin: int | None = None
     _raised: Raised | None = None
@@ -127,12 +128,18 @@ class Reader:
             return self._in_rich(text, number)
         return self._in_frames(text, number)
 
+    def interrupted(self) -> None:
+        """Lines are left out here: what was read before them does not belong to what comes behind."""
+        self.close()
+        self._frames, self._tested, self._sources, self._outside = [], [], [], " "
+        self._link, self._gap, self.headed = False, True, False
+
     def _open(self, left: str, number: int, time: str, origin: str | None) -> None:
         linked = self._link or origin is not None or "Original " in left or left.lstrip()[:1] in {"|", "+"}
         self.close()
         self._link = linked and bool(self.failures)
         self._origin = int(origin) if origin is not None else None
-        self._ignored = self._outside.startswith("Exception ignored")
+        self._gap, self._ignored = False, self._outside.startswith("Exception ignored")
         self._frames, self._sources, self.headed = [], [], not self._ignored
         self._first, self._time, self._strange = number, time, 0
         notebook = re.match(r"^[A-Za-z_][\w.]*\s{2,}$", left)
@@ -260,11 +267,11 @@ class Reader:
                 last = replace(last, origins=(*last.origins, self._origin))
             self.failures.append(last)
         else:
-            cut = not raised.frames and raised.type != "Fatal Python error"
+            cut = (self._gap or not raised.frames) and raised.type != "Fatal Python error"
             self.failures.append(
                 Failure((raised,), self.rank, self.host, self._time, logged=self.logged, truncated=cut)
             )
-        self._link, self._origin = False, None
+        self._link, self._origin, self._gap = False, None, False
 
 
 def _exception(text: str) -> tuple[str, str] | None:
