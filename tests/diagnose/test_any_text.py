@@ -52,6 +52,13 @@ PIECES = st.sampled_from(
         "│ /a.py:3 in f │",
         "╰──╯",
         "Sending process 7 closing signal SIGTERM",
+        "9" * 5000,  # more than int() takes
+        f"Process {'1' * 5000} terminated with exit code {'2' * 5000}",
+        f"failed (exitcode: {'3' * 5000}) local_rank: {'4' * 5000} (pid: {'5' * 5000})",
+        f"  rank      : {'6' * 5000} (local_rank: {'6' * 5000})",
+        '  File "a.py", line ' + "7" * 5000 + ", in f",
+        "srun: error: n1: tasks 1,",
+        "DataLoader worker (pid ",
     ]
 )
 LOGS = st.lists(st.one_of(PIECES, st.text(max_size=30), st.just("\n")), max_size=60).map("".join)
@@ -75,6 +82,18 @@ def test_no_text_raises_and_every_claim_has_lines_of_the_text(text: str) -> None
 def test_the_same_text_gets_the_same_report_as_a_text_and_line_by_line(text: str) -> None:
     *lines, rest = text.split("\n")
     assert diagnose(text) == diagnose(iter([*(f"{line}\n" for line in lines), *([rest] if rest else [])]))
+
+
+NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+
+
+@pytest.mark.parametrize(
+    "text", sorted({example for signature in SIGNATURES for example in signature.examples} | {WATCHDOG})
+)
+def test_no_number_is_too_long_wherever_it_stands(text: str) -> None:
+    diagnose(NUMBER.sub("8" * 5000, text))
+    for number in NUMBER.finditer(text):
+        diagnose(f"{text[: number.start()]}{'8' * 5000}{text[number.end() :]}")
 
 
 def expressions() -> set[str]:

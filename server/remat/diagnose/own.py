@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from remat.diagnose.recognise import Found
 
 _CALLS = re.compile(
-    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<seq>\d+)(?:, "
+    r"Rank (?P<rank>\d{1,6}) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<seq>\d{1,18})(?:, "
     r")?OpType=(?P<op>\w+)"
     r"(?:, TensorShape=\[(?P<shape>[^\]]{0,200})\])?(?:, TensorDtypes=(?P<dtype>[\w, ]{0,80}?))?(?=[,)])"
 )

@@ -237,7 +237,7 @@ SIGNATURES = (
     Signature(
         id="dist.rank0_busy",
         words=("store->get('0')", "main_process_first"),
-        pattern=r"\[(?P<waiting>\d+)\] is setting up NCCL communicator[\s\S]{0,200}?store->get\('0'\) got "
+        pattern=r"\[(?P<waiting>\d{1,6})\] is setting up NCCL communicator[\s\S]{0,200}?store->get\('0'\) got "
         r"error: (?:Socket Timeout|wait timeout)",
         role=Role.WAITING,
         read=_with_frames,

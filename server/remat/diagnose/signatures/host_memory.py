@@ -26,7 +26,7 @@ SIGNATURES = (
         id="mem.host_cpu_alloc",
         words=("DefaultCPUAllocator", "Cannot allocate memory", "MemoryError"),
         pattern=r"DefaultCPUAllocator: (?:can't|not enough memory|cannot)[^:]*(?:: you tried to allocate "
-        r"(?P<bytes>\d+) bytes)?|(?:Errno 12\]|from file <[^>]{1,200}>:) Cannot allocate memory"
+        r"(?P<bytes>\d{1,18}) bytes)?|(?:Errno 12\]|from file <[^>]{1,200}>:) Cannot allocate memory"
         r"|MemoryError: Unable to allocate (?P<amount>[\d.]+ \w+) for an array|^MemoryError\b",
         read=_amount,
         cause="The host (CPU, not the GPU) could not allocate {bytes}.",
@@ -47,7 +47,7 @@ SIGNATURES = (
     Signature(
         id="mem.shm_bus_error",
         words=("Unexpected bus error encountered in worker", "killed by signal: Bus error"),
-        pattern=r"Unexpected bus error encountered in worker|DataLoader worker \(pid (?P<pid>\d+)\) is killed "
+        pattern=r"Unexpected bus error encountered in worker|DataLoader worker \(pid (?P<pid>\d{1,18})\) is killed "
         r"by signal: Bus error",
         cause="A DataLoader worker died of a bus error: shared memory (/dev/shm) is full.",
         fix="Raise /dev/shm (docker run --shm-size=8g or --ipc=host; an emptyDir with medium: Memory), or lower "
@@ -68,7 +68,7 @@ SIGNATURES = (
         id="mem.shm_nccl",
         words=("shared memory segment", "posix_fallocate failed"),
         pattern=r"Error while (?:creating|attaching to) shared memory segment (?P<path>\S+)"
-        r"(?: \(size (?P<bytes>\d+)\))?"
+        r"(?: \(size (?P<bytes>\d{1,18})\))?"
         r"|posix_fallocate failed ?: No space left",
         cause="NCCL could not create its shared-memory segment {path}: /dev/shm is too small ({bytes} bytes "
         "were asked for).",

@@ -22,7 +22,7 @@ def _product(seen: Seen) -> Facts | None:
             "remedy": "correct it",
         }
     facts["numbers"] = f"{batch} != {micro} * {steps} * {world} = {micro * steps * world}"
-    if world == 1 and batch % (micro * steps) == 0:
+    if world == 1 and micro * steps and batch % (micro * steps) == 0:
         right = batch // (micro * steps)
         facts["why"] = (
             f"The world size is 1: with {right} GPUs {micro} * {steps} * {right} = {batch} would hold, so it "
@@ -63,8 +63,8 @@ SIGNATURES = (
     Signature(
         id="ds.batch_size_mismatch",
         words=("train_batch_size is not equal to micro_batch_per_gpu",),
-        pattern=r"train_batch_size is not equal to micro_batch_per_gpu(?:[^\d]{0,80}(?P<batch>\d+) != "
-        r"(?P<micro>\d+) \* (?P<steps>\d+) \* (?P<world>\d+))?",
+        pattern=r"train_batch_size is not equal to micro_batch_per_gpu(?:[^\d]{0,80}(?P<batch>\d{1,18}) != "
+        r"(?P<micro>\d{1,18}) \* (?P<steps>\d{1,18}) \* (?P<world>\d{1,18}))?",
         read=_product,
         cause="DeepSpeed's batch sizes contradict each other: train_batch_size {numbers}. {why}",
         fix="Make them agree: {remedy}.",
@@ -221,7 +221,7 @@ SIGNATURES = (
     Signature(
         id="megatron.world_size",
         words=("is not divisible by",),
-        pattern=r"world[ _]size \(?(?P<world>\d+)?\)?.{0,20}is not divisible by (?P<by>.{1,200})",
+        pattern=r"world[ _]size \(?(?P<world>\d{1,18})?\)?.{0,20}is not divisible by (?P<by>.{1,200})",
         cause="The world size does not fit the parallel layout: world size {world} is not divisible by {by}",
         fix="Choose tensor * pipeline * context parallel sizes whose product divides the world size.",
         verify="TP * PP * CP divides WORLD_SIZE",

@@ -34,7 +34,7 @@ SIGNATURES = (
             "Unexpected result",
             "The loss returned in `training_step` is",
         ),
-        pattern=r"(?:Rank (?P<rank>\d+), node (?P<node>\S+), device \S+, iteration (?P<step>-?\d+): "
+        pattern=r"(?:Rank (?P<rank>\d{1,6}), node (?P<node>\S+), device \S+, iteration (?P<step>-?\d{1,18}): "
         r")?Unexpected result (?P<value>\w+)"
         r"|found (?P<value2>NaN|Inf) in local forward loss"
         r"|The loss returned in `training_step` is (?P<value3>nan or inf|nan|inf)",
