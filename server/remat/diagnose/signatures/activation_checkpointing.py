@@ -150,9 +150,8 @@ SIGNATURES = (
         words=("Unpack is being triggered for a tensor that was already unpacked once",),
         pattern=r"Unpack is being triggered for a tensor that was already unpacked once",
         cause="A tensor saved inside a checkpointed block was unpacked twice in one backward: something reads "
-        "saved_tensors again, or runs backward again over the same recomputation.",
-        fix="Read ctx.saved_tensors once in the custom autograd Function's backward and keep the result; do not call "
-        "backward with retain_graph=True over checkpointed blocks.",
+        "saved_tensors again.",
+        fix="Read ctx.saved_tensors once in the custom autograd Function's backward and keep the result.",
         verify="run one backward of the block alone",
         sources=(_TORCH,),
         examples=(
