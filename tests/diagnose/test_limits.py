@@ -32,7 +32,7 @@ def test_a_huge_number_in_a_short_log_costs_no_memory(number: str) -> None:
         "\n".join(GATHERED.format(rank, number, 412) for rank in (0, 2)),
         "\n".join(GATHERED.format(rank, 2, number) for rank in (0, 2)),
         f"[Rank {number}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=X, Timeout(ms)=1)",
-        f"srun: error: n1: tasks 0-{number},3-{number}: Killed",
+        f"srun: error: n1: tasks 1-2-3,0-{number},3-{number}: Killed",
         f"E1130 torch/distributed/elastic: failed (exitcode: 1) local_rank: {number} (pid: {number})",
     )
     for log in logs:

@@ -251,7 +251,7 @@ def _tasks(notices: dict[str, tuple[Noticed, ...]], exits: dict[int, Exit]) -> N
 def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for low, _, high in (part.partition("-") for part in text.split(",")):
-        if low.isdecimal() and len(low) < _DIGITS and len(high) < _DIGITS:
+        if low.isdecimal() and (high or low).isdecimal() and max(len(low), len(high)) < _DIGITS:
             found += range(int(low), min(int(high or low) + 1, MOST_RANKS, int(low) + MOST_RANKS - len(found)))
     return found
 
