@@ -13,6 +13,8 @@ from remat.logs import Joined, files_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from remat.diagnose.report import Report
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/home/dev/fit.py", line {}, in main\n    step()\n{}\n'
@@ -174,3 +176,44 @@ def test_a_file_name_in_a_dump_adds_no_line(tmp_path: Path) -> None:
     written(tmp_path, "nccl_trace_rank_0", pickle.dumps(dump([call(1, "all_reduce", done=True) | {"frames": [frame]}])))
     assert not diagnosed(tmp_path).failed
     assert len([*Joined(files_of(str(tmp_path)))]) == 2
+
+
+def test_data_and_environments_are_no_logs(tmp_path: Path) -> None:
+    logs = ["a.txt", "b.jsonl", "run/attempt_0/0/stdout.log", "run/train_log.txt", "slurm/1.txt", "x/run.out"]
+    others = [".venv/lib/a.log", ".git/a.log", "env/pyvenv.cfg", "env/a.log", "data/train.jsonl", "data/dialog.txt"]
+    for name in logs + others:
+        written(tmp_path, name, "step 1\n")
+    assert sorted(os.path.relpath(path, tmp_path) for path in files_of(str(tmp_path))) == logs
+
+
+def test_of_a_folder_with_too_many_files_what_is_missed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remat.logs._MOST_ENTRIES", 3)
+    for name in ("a.log", "b/1.log", "b/2.log", "b/3.log"):
+        written(tmp_path, name, "step 1\n")
+    told: list[str] = []
+    assert files_of(str(tmp_path), told.append) == [str(tmp_path / "a.log")]
+    assert "only the first 3 files" in told[0]
+
+
+def test_folders_of_two_hosts_name_no_rank_that_both_have(tmp_path: Path) -> None:
+    closed = (
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:39"
+    )
+    for host, error in (("nodeA", closed), ("nodeB", "KeyError: 'q_proj'")):
+        written(tmp_path, f"{host}/none_x/attempt_0/0/stderr.log", TRACEBACK.format(9, error))
+        written(tmp_path, f"{host}/none_x/attempt_0/1/stdout.log", "step 1 loss 2.0\n")
+    report = diagnosed(tmp_path)
+    assert report.cause is not None
+    assert (report.cause.id, report.initiating_rank) == ("code.user_exception", None)
+    assert "ank 0" not in report.cause.summary
+    assert [one.rank for one in report.collateral] == []
+
+
+def test_the_first_attempt_of_every_host_comes_before_the_second_of_any(tmp_path: Path) -> None:
+    for attempt in (0, 1):
+        for host in ("a", "b"):
+            written(tmp_path, f"{host}/none_x/attempt_{attempt}/0/stderr.log", "step 1\n")
+    found = [os.path.relpath(path, tmp_path) for path in files_of(str(tmp_path))]
+    assert [path[0] + path.split("/")[2][-1] for path in found] == ["a0", "b0", "a1", "b1"]

@@ -54,7 +54,7 @@ def _write(reports: Sequence[diagnosis.Diagnosed], output_format: str) -> None:
 
 
 def _groups(paths: Sequence[str], *, one_run: bool) -> list[tuple[str, list[str]]]:
-    found = [(path, files_of(path) if path != STDIN and Path(path).is_dir() else [path]) for path in paths]
+    found = [(path, files_of(path, warn) if path != STDIN and Path(path).is_dir() else [path]) for path in paths]
     return [(" ".join(paths), [file for _, files in found for file in files])] if one_run else found
 
 
