@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from remat.diagnose.reading import Run
 
 _NOT_FINITE = re.compile(r"finite|nan|inf", re.IGNORECASE)
+_PROCESSES = re.compile(r"\bnprocs=(\d{1,6})\b")
 _STOPPED = {"proc.sigterm_preempt", "proc.sighup"}  # by a signal to the launcher, before any rank failed
 
 
@@ -57,7 +58,7 @@ def judge(run: Run) -> Report:
     )
     for step in steps:
         if (made := step(case)) is not None:
-            return _report(case, made)
+            return _report(case, made, _spawned(case, run))
     return no_failure(case, run)
 
 
@@ -91,7 +92,7 @@ def _not_finite(case: Case) -> Verdict | None:
     )
 
 
-def _report(case: Case, made: Verdict) -> Report:
+def _report(case: Case, made: Verdict, spawned: int) -> Report:
     kind, facts = made.kind, made.facts
     summary = fill(kind.cause, facts)
     if made.rank is not None and f"rank {made.rank}" not in summary.lower():
@@ -104,11 +105,15 @@ def _report(case: Case, made: Verdict) -> Report:
         also.append(
             Claim(first.signature.id, f"A later attempt failed too, as a consequence: {first.said}", first.lines)
         )
+    stopped = tuple(notice.line for notice in case.notices.get("terminating", ()))
+    if stopped and len(stopped) != spawned - 1:
+        said = f"mp.spawn stopped {len(stopped)} other process(es) (SIGTERM); which ranks these were is not shown."
+        also.append(Claim(kind.id, said, stopped[:4]))
     return Report(
         failed=not kind.finished,
         cause=Claim(kind.id, summary, tuple(sorted(dict.fromkeys(made.lines)))),
         initiating_rank=made.rank,
-        collateral=_collateral(case, made),
+        collateral=_collateral(case, made, spawned),
         fix=Cure(fill(kind.fix, facts), kind.rules),
         verify=fill(kind.verify, facts),
         missing=_missing(made),
@@ -156,7 +161,7 @@ def _missing(made: Verdict) -> tuple[Missing, ...]:
     return tuple(found)
 
 
-def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
+def _collateral(case: Case, made: Verdict, processes: int) -> tuple[Collateral, ...]:
     """Every rank that is known to have followed, with the lines that show it."""
     if not made.left_alone:
         return ()
@@ -164,7 +169,7 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
     told = f"raised again what the distributed checkpoint told it of rank {made.rank}"
     shown = {rank: (told if rank in case.told else waited, lines[:3]) for rank, lines in case.waits.items()}
     if made.rank is not None or made.kind.id in {"ambiguous.concurrent_failures", *_STOPPED}:
-        for rank, said, lines in _followed(case):
+        for rank, said, lines in _followed(case, processes):
             shown.setdefault(rank, (said, lines))
     if made.kind.id in _STOPPED and not shown and "death" in case.notices:
         shown = {rank: ("ran until the stop", (last,)) for rank, last in case.seen.items()}
@@ -175,7 +180,7 @@ def _collateral(case: Case, made: Verdict) -> tuple[Collateral, ...]:
     )
 
 
-def _followed(case: Case) -> Iterator[tuple[int, str, tuple[int, ...]]]:
+def _followed(case: Case, processes: int) -> Iterator[tuple[int, str, tuple[int, ...]]]:
     """How the other ranks ended, once it is known who was first."""
     for ended in case.exits.values():
         yield (
@@ -190,8 +195,15 @@ def _followed(case: Case) -> Iterator[tuple[int, str, tuple[int, ...]]]:
         if one.rank is not None:
             yield one.rank, "failed after it", one.lines[-1:]
     spawned = [notice.line for notice in case.notices.get("terminating", ())]
-    for rank in range(len(spawned) + 1 if spawned else 0):
+    for rank in range(processes if spawned and len(spawned) == processes - 1 else 0):
         yield rank, "was stopped by mp.spawn (SIGTERM)", (spawned[0],)
+
+
+def _spawned(case: Case, run: Run) -> int:
+    """How many processes mp.spawn started, as its call says, or the ranks that are seen; 0: unknown."""
+    sources = (frame.source for one in run.failures for raised in one.chain for frame in raised.frames)
+    told = next((match for source in sources if (match := _PROCESSES.search(source))), None)
+    return int(told[1]) if told is not None else max(case.seen, default=-1) + 1
 
 
 def _signal(code: int) -> str:
