@@ -1,4 +1,4 @@
-/** `npm test`: everything that proves Remat right in under 15 minutes on 2 cores. Under CI a missing part fails. */
+/** `npm test`: everything that proves Remat right. Under CI a part that is missing fails. */
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
