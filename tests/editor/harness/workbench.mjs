@@ -161,11 +161,20 @@ export class Workbench {
   }
 
   async hover(text, nth = 0) {
-    const { x, right, y } = await this.placeOf(text, nth);
-    await this.page.mouse.move(x - 40, y + 60);
-    await this.page.mouse.move((x + right) / 2, y, { steps: 5 });
     const hover = this.page.locator(".monaco-resizable-hover .monaco-hover, .monaco-hover").filter({ visible: true });
-    await hover.first().waitFor();
+    // VS Code misses a pointer that comes while it lays out its editor anew; a user then moves it again.
+    await this.until(`a hover over ${text}`, async () => {
+      const { x, right, y } = await this.placeOf(text, nth);
+      await this.page.mouse.move(x - 40, y + 60);
+      await this.page.mouse.move((x + right) / 2, y, { steps: 5 });
+      return hover
+        .first()
+        .waitFor({ timeout: PATIENCE })
+        .then(
+          () => true,
+          () => false,
+        );
+    });
     return hover.first();
   }
 
