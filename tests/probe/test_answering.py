@@ -56,9 +56,9 @@ def test_what_cannot_be_measured_is_an_error_only_where_a_measurement_was_asked_
 
 
 def test_how_near_the_estimate_was_is_remembered(cache: Path) -> None:
-    asked(Request("models.py:Perceptron", (NONE,), folder="/work", device="cpu", mode="auto"))
+    asked(Request("models.py:Perceptron", (NONE,), folder="/project", device="cpu", mode="auto"))
     (known,) = calibration.load(cache).comparisons
-    assert (known.target, known.on) == ("/work/models.py:Perceptron", "cpu")
+    assert (known.target, known.on) == ("/project/models.py:Perceptron", "cpu")
     found = calibration.agreement(calibration.load(cache), "cpu")
     assert found is not None
     assert found.median < 0.001
