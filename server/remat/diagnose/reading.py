@@ -11,7 +11,7 @@ from remat.diagnose.clocks import NATIVE
 from remat.diagnose.log import numbered, pieces
 from remat.diagnose.notices import noticed, whole
 from remat.diagnose.prefixes import Prefixes, Said
-from remat.diagnose.sieve import telling
+from remat.diagnose.sieve import Sieve
 from remat.diagnose.signature import Noticed
 from remat.diagnose.signatures import BARE_WORDS, bare
 from remat.diagnose.tracebacks import Reader
@@ -98,6 +98,7 @@ class Recorder:
     """Feeds lines to the readers of the current run."""
 
     prefixes: Prefixes = field(default_factory=Prefixes)
+    sieve: Sieve = field(default_factory=Sieve)
     runs: list[Run] = field(default_factory=lambda: [Run()])
     dropped: int = 0
     watched: frozenset[int | None] = frozenset()  # ranks in a traceback, or with one that may be recovered from
@@ -113,8 +114,7 @@ class Recorder:
 
     def chunk(self, lines: list[tuple[int, str]]) -> None:
         """Read some logical lines. Most of a long log says nothing: that is only looked at for its ranks."""
-        texts = [line for _, line in lines]
-        told = telling(texts, "\n".join(texts))
+        told = self.sieve.found([line for _, line in lines])
         for start in range(0, len(lines), _BLOCK):
             self._block(lines[start : start + _BLOCK], {at - start for at in told if start <= at < start + _BLOCK})
 
