@@ -75,6 +75,12 @@ export interface LogLine {
   readonly links: readonly LogLink[];
 }
 
+/** One file of a run that has several: its name among them, and the number of its first line in the whole log. */
+export interface LogFile {
+  readonly name: string;
+  readonly firstLine: number;
+}
+
 /** A file that the log names as its own. `read`: it is part of the diagnosis; else it waits for permission. */
 export interface EvidenceFile {
   readonly path: string;
@@ -85,8 +91,9 @@ export interface EvidenceFile {
 /**
  * A report as an editor shows it.
  *
- * `log`: the lines that prove something, with those around them; `line_count`: of the whole. `shell`: `verify` can be
- * run in a shell as it stands. `docs`: the page about this kind. `markdown`: all of it to send, secrets masked.
+ * `log`: the lines that prove something, with those around them; `line_count`: of the whole; `files`: where each file
+ * begins, if there are several. `shell`: `verify` can be run in a shell as it stands. `docs`: the page about this kind.
+ * `markdown`: all of it to send, secrets masked.
  */
 export interface Diagnosis {
   readonly name: string;
@@ -106,6 +113,7 @@ export interface Diagnosis {
   readonly decided: readonly Statement[];
   readonly log: readonly LogLine[];
   readonly lineCount: number;
+  readonly files: readonly LogFile[];
   readonly evidence: readonly EvidenceFile[];
   readonly markdown: string;
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import shlex
 import shutil
 import sys
 from collections import deque
@@ -14,6 +12,7 @@ from remat.diagnose.diagnose import diagnose
 from remat.incident.code_paths import CodePaths, named_places
 from remat.incident.explained import explained
 from remat.incident.rank_guards import explained_by_code
+from remat.incident.readable import of_text
 from remat.logs import STDIN, Joined, files_of, opened
 from remat.output import emit, warn
 from remat.render import diagnosis
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_PLACES = 5000  # the last ones that a log names
 _LARGEST_CODE = 4 * 1024 * 1024  # bytes
-_JUDGED = 65_536  # characters that tell whether this is a text
 NOTHING_FAILED, FAILED, ERROR = 0, 1, 2
 
 
@@ -74,31 +72,10 @@ def _diagnosed(name: str, files: Sequence[str]) -> diagnosis.Diagnosed:
 def _explained(name: str, lines: Iterable[str], starts: Sequence[tuple[str, int]] = ()) -> diagnosis.Diagnosed:
     """Diagnose, and look for what the linter says in the code below this folder that the log names."""
     named: deque[tuple[int, Named]] = deque(maxlen=_MOST_PLACES)
-    report: Report = diagnose(_watched(_of_text(name, lines), named))
+    report: Report = diagnose(_watched(of_text(name, lines), named))
     code = CodePaths([str(Path.cwd())], str(Path.cwd()))
     report = explained_by_code(report, named, code, lambda path: read_small(path, _LARGEST_CODE))
     return diagnosis.Diagnosed(name, report, tuple(starts), tuple(explained(report, named, code, _look)))
-
-
-def _of_text(name: str, lines: Iterable[str]) -> Iterator[str]:
-    """The same lines. Raises OSError where there are none, or no text is in them."""
-    looked, odd, head = 0, 0, ""
-    for line in lines:
-        text = line.strip("\0\n\r ") if looked < _JUDGED else ""  # NULs stand where a log was cut while written to
-        head = head or text[:4]
-        looked += len(text)
-        odd += sum(ch in "\ufffd\0" or (ch < " " and ch not in "\t\r\x1b\x07\b\f") for ch in text)
-        if looked >= _JUDGED and 5 * odd > looked:
-            break
-        yield line
-    if not looked:
-        raise OSError(
-            errno.EINVAL, "it is empty: give the file that the run wrote its output to (stdout and stderr)", name
-        )
-    if 5 * odd > looked:
-        zipped = f"it is compressed: gunzip -c {shlex.quote(name)} | remat diagnose -"
-        other = "it is no text: give the log as text (a compressed one: unzstd or xz -d first)"
-        raise OSError(errno.EINVAL, zipped if head[:1] == "\x1f" else other, name)
 
 
 def _watched(lines: Iterable[str], named: deque[tuple[int, Named]]) -> Iterator[str]:

@@ -104,6 +104,14 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of a run that has several: its name among them, and the number of its first line in the whole log."""
+
+    name: str
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceFile:
     """A file that the log names as its own. `read`: it is part of the diagnosis; else it waits for permission."""
 
@@ -117,8 +125,9 @@ class Diagnosis:
     """
     A report as an editor shows it.
 
-    `log`: the lines that prove something, with those around them; `line_count`: of the whole. `shell`: `verify` can be
-    run in a shell as it stands. `docs`: the page about this kind. `markdown`: all of it to send, secrets masked.
+    `log`: the lines that prove something, with those around them; `line_count`: of the whole; `files`: where each file
+    begins, if there are several. `shell`: `verify` can be run in a shell as it stands. `docs`: the page about this kind.
+    `markdown`: all of it to send, secrets masked.
     """
 
     name: str
@@ -138,6 +147,7 @@ class Diagnosis:
     decided: tuple[Statement, ...]
     log: tuple[LogLine, ...]
     line_count: int
+    files: tuple[LogFile, ...]
     evidence: tuple[EvidenceFile, ...]
     markdown: str
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
+from pathlib import Path
 
 import pytest
 from pygls.exceptions import JsonRpcException
@@ -78,6 +80,30 @@ async def test_logs_are_read_from_files_and_folders_as_one_run(connect, tmp_path
             (folder / str(rank) / "stderr.log").write_text(LOG if rank == 1 else "step 1\n")
         report = await ask(editor, paths=[str(tmp_path / "logs")])
         assert (report.cause.id, report.rank) == ("ckpt.no_input_requires_grad", 1)
+
+
+async def test_a_report_says_where_each_file_of_the_run_begins(connect, tmp_path):
+    async with connect(tmp_path, "visual_studio_code") as editor:
+        for rank, text in enumerate(["step 1\nstep 2\n", LOG]):
+            (tmp_path / "logs" / f"rank{rank}").mkdir(parents=True)
+            (tmp_path / "logs" / f"rank{rank}" / "out.log").write_text(text)
+        report = await ask(editor, paths=[str(tmp_path / "logs")])
+        files = [(file.name, file.firstLine) for file in report.files]
+        assert files == [(str(Path("rank0", "out.log")), 1), (str(Path("rank1", "out.log")), 3)]
+        assert "lines from 3 on: rank1/out.log" in report.markdown
+        alone = await ask(editor, paths=[str(tmp_path / "logs" / "rank1" / "out.log")])
+        assert alone.files == []
+        both = await ask(editor, text="$ python train.py\nstep 1", paths=[str(tmp_path / "logs" / "rank1" / "out.log")])
+        assert [(file.name, file.firstLine) for file in both.files] == [("out.log", 3)]
+
+
+async def test_what_holds_no_text_is_refused_in_words(connect, tmp_path):
+    async with connect(tmp_path, "visual_studio_code") as editor:
+        zipped = tmp_path / "run.log.gz"
+        zipped.write_bytes(gzip.compress(LOG.encode() * 40))
+        for given, said in [({"text": " \n"}, "it is empty"), ({"paths": [str(zipped)]}, "gunzip -c")]:
+            with pytest.raises(JsonRpcException, match=said):
+                await ask(editor, **given)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,21 @@
 /** The log's lines: those that prove something are marked, those left out are counted. */
 
-import type { Diagnosis, LogLine } from "../../protocol";
+import type { Diagnosis, LogFile, LogLine } from "../../protocol";
 import { type Child, element, link } from "./elements";
 import { type Send, section } from "./sections";
 
 const LONGEST_LINE = 2_000;
 
-export function logSection({ log, lineCount }: Diagnosis, leftOut: string | null, send: Send): Child {
+export function logSection({ log, lineCount, files }: Diagnosis, leftOut: string | null, send: Send): Child {
   if (log.length === 0) return null;
   const rows: Child[] = [];
   let next = 1;
+  let before: LogFile | undefined;
   for (const line of log) {
     if (line.number > next) rows.push(gap(line.number - next));
+    const file = files.findLast(({ firstLine }) => firstLine <= line.number);
+    if (file && file !== before) rows.push(heading(file, line.number));
+    before = file;
     rows.push(row(line, send));
     next = line.number + 1;
   }
@@ -62,6 +66,12 @@ function pieces({ number, text, links }: LogLine, send: Send): Child[] {
     made.push(element("span", { class: "note" }, ` … ${count(rest.length - LONGEST_LINE, "more character")}`));
   }
   return made;
+}
+
+/** Which file the lines below are of: numbers count through all of them. */
+function heading({ name, firstLine }: LogFile, line: number): HTMLElement {
+  const own = line - firstLine + 1;
+  return element("li", { class: "file" }, element("strong", {}, name), own === 1 ? "" : ` from its line ${own}`);
 }
 
 function gap(lines: number): HTMLElement {

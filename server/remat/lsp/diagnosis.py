@@ -18,6 +18,7 @@ from remat.incident.explained import Explained, explained
 from remat.incident.headline import headline
 from remat.incident.masking import masked
 from remat.incident.rank_guards import explained_by_code
+from remat.incident.readable import of_text
 from remat.incident.run_log import RunLog, counted
 from remat.incident.shell import runnable
 from remat.links import failure_url
@@ -27,6 +28,7 @@ from remat.protocol import (
     Diagnosis,
     EvidenceFile,
     Follower,
+    LogFile,
     LogLine,
     LogLink,
     MissingFact,
@@ -36,7 +38,7 @@ from remat.protocol import (
 from remat.render.diagnosis import Diagnosed, as_markdown, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from remat.diagnose.report import Claim, Report
     from remat.finding import Finding
@@ -54,12 +56,12 @@ class Workspace:
 
 
 def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[[], bool]) -> Diagnosis:
-    """Diagnose one run. Raises OSError where a path cannot be read, Stopped where nobody waits any more."""
+    """Diagnose one run. Raises OSError where there is no text to read, Stopped where nobody waits any more."""
     code = CodePaths(workspace.roots, params.cwd)
     log = RunLog.of(params.text, params.paths, is_wanted)
     report, beside, count = _judged(log, params, code)
     if read := tuple(one.path for one in beside if one.read):
-        whole = RunLog(log.text, (*log.paths, *read), is_wanted)
+        whole = replace(log, paths=(*log.paths, *read), starts=[])
         try:
             report, _, count = _judged(whole, params, code)
             log = whole
@@ -70,13 +72,14 @@ def diagnosis(params: DiagnoseParams, workspace: Workspace, is_wanted: Callable[
     named = [(row.number, place) for row in shown for place in named_places(row.text)]
     report = explained_by_code(report, named, code, workspace.text)
     found = explained(report, named, code, workspace.look)
-    return _assembled(params.name, report, shown, count, beside, found, code, workspace)
+    return _assembled(params.name, report, shown, count, log, beside, found, code, workspace)
 
 
 def _judged(log: RunLog, params: DiagnoseParams, code: CodePaths) -> tuple[Report, list[Evidence], int]:
     names: dict[str, None] = {}
     count: list[int] = []
-    report = diagnose(noted(counted(log.lines(), count), names))
+    name = log.paths[0] if len(log.paths) == 1 and not log.text else params.name
+    report = diagnose(noted(counted(of_text(name, log.lines()), count), names))
     permitted = {os.path.realpath(path) for path in params.permitted}
     roots = [os.path.realpath(root) for root in code.roots]
 
@@ -85,6 +88,19 @@ def _judged(log: RunLog, params: DiagnoseParams, code: CodePaths) -> tuple[Repor
 
     own = {os.path.realpath(path) for path in log.paths}
     return report, evidence(names, [params.cwd or "", *code.roots], may_read, own), count[0]
+
+
+def _files(log: RunLog) -> tuple[LogFile, ...]:
+    """Where each begins; what all their paths have in common is left out of the names."""
+    if len(log.starts) + bool(log.text) < 2:
+        return ()
+    common = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in log.starts])  # noqa: PTH100, PTH120
+    return tuple(LogFile(safe(os.path.relpath(path, common)), first) for path, first in log.starts)
+
+
+def _missed(log: RunLog) -> Iterator[MissingFact]:
+    for said in log.missed:
+        yield MissingFact("the other files of the folder", safe(said), "Remat: Diagnose Log File… on a folder below it")
 
 
 def _claims(report: Report) -> list[tuple[int, ...]]:
@@ -98,6 +114,7 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
     report: Report,
     shown: Sequence[Shown],
     count: int,
+    log: RunLog,
     beside: Sequence[Evidence],
     found: Sequence[Explained],
     code: CodePaths,
@@ -105,6 +122,8 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
 ) -> Diagnosis:
     cause, where = report.cause, report.location
     lines = tuple(LogLine(row.number, row.text, row.proves, _links(row.text, code)) for row in shown)
+    files = _files(log)
+    named_files = tuple((file.name, file.first_line) for file in files)
     place = CodePlace(safe(where.path), where.line, _uri(code.find(where.path))) if where else None
     return Diagnosis(
         name=safe(name),
@@ -119,13 +138,14 @@ def _assembled(  # noqa: PLR0913, PLR0917 - it only puts together what others fo
         repairs=tuple(_repair(one, workspace.encoding) for one in found),
         verify=safe(report.verify) if report.verify else None,
         shell=bool(cause and report.verify and runnable(KINDS[cause.id], report.verify)),
-        missing=tuple(MissingFact(safe(m.fact), safe(m.why), safe(m.how)) for m in report.missing),
+        missing=(*(MissingFact(safe(m.fact), safe(m.why), safe(m.how)) for m in report.missing), *_missed(log)),
         also=tuple(map(_statement, report.also)),
         decided=tuple(map(_statement, report.decided)),
         log=lines,
         line_count=count,
+        files=files,
         evidence=tuple(EvidenceFile(safe(one.path), one.what, one.read) for one in beside),
-        markdown=as_markdown([Diagnosed(name, report, (), tuple(found))]) + masked(_quoted(lines)),
+        markdown=as_markdown([Diagnosed(name, report, named_files, tuple(found))]) + masked(_quoted(lines)),
     )
 
 
