@@ -126,8 +126,8 @@ class Diagnosis:
     A report as an editor shows it.
 
     `log`: the lines that prove something, with those around them; `line_count`: of the whole; `files`: where each file
-    begins, if there are several. `shell`: `verify` can be run in a shell as it stands. `docs`: the page about this kind.
-    `markdown`: all of it to send, secrets masked.
+    begins, if there are several. `shell`: `verify` can be run in a shell as it stands. `docs`: the page about this
+    kind. `markdown`: all of it to send, secrets masked.
     """
 
     name: str
