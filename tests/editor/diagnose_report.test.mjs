@@ -1,4 +1,4 @@
-import { equal, match, ok } from "node:assert/strict";
+import { deepEqual, equal, match, ok } from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { FAILING, IN_TERMINAL } from "./harness/failing.mjs";
 import { journey } from "./harness/journey.mjs";
@@ -92,6 +92,13 @@ journey(
     const report = await editor.report();
     match(await report.locator("h1").innerText(), /^Rank 1: A DataLoader worker died of a bus error/);
     equal(await report.locator("#followed li").count(), 3);
+    const files = await report.locator("#log li.file").allInnerTexts();
+    deepEqual(
+      files,
+      [0, 1, 2, 3].map((rank) => `rank_${rank}.log`),
+    ); // each from its first line
+    await report.locator("#log").scrollIntoViewIfNeeded();
+    await editor.shot("files");
     const run = report.getByRole("button", { name: "Run in terminal" });
     ok(await run.isDisabled());
     match(await report.locator("#verify").innerText(), /not trusted/);
