@@ -19,8 +19,10 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "server" / "remat"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 VALUES = ("finding", "libraries", "settings", "versions")  # what the core and the shells share
-CORE = [m for m in MODULES if m.relative_to(PACKAGE).parts[0] in {"lint", "diagnose", *(f"{v}.py" for v in VALUES)}]
-# `lint` may not read files, start processes or know an editor; whoever calls it passes texts and versions in.
+CORE = [
+    m for m in MODULES if m.relative_to(PACKAGE).parts[0] in {"lint", "plan", "diagnose", *(f"{v}.py" for v in VALUES)}
+]
+# They may not read files, start processes or know an editor; whoever calls them passes texts and versions in.
 FORBIDDEN_IN_THE_CORE = {
     "asyncio", "click", "io", "lsprotocol", "os", "pathlib", "pygls", "rich", "shutil", "socket", "subprocess",
     "tempfile", "torch", "transformers", "urllib",

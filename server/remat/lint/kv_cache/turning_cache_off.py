@@ -52,11 +52,12 @@ def on_the_config(
     """A line `model.config.use_cache = False` after the statement of `at`, or before it."""
     paths = {living_config(m.cls, versions) for m in models}
     known = len(paths) == 1 and (None not in paths or config_write_works({m.cls for m in models}, versions))
-    edit = _line_beside(source, at, f"{name}.{paths.pop() or 'config'}.use_cache = False", before=before)
+    edit = line_beside(source, at, f"{name}.{paths.pop() or 'config'}.use_cache = False", before=before)
     return Fix("Turn the cache off in the model's configuration", (edit,)) if name and known and edit else None
 
 
-def _line_beside(source: Source, at: Call, text: str, *, before: bool) -> Edit | None:
+def line_beside(source: Source, at: Call, text: str, *, before: bool) -> Edit | None:
+    """`text` as a line after the statement of `at`, or before it; None where that holds more than one."""
     above = at.place.parsed.ancestors(at.node)
     line = next((a for a in above if isinstance(a, cst.SimpleStatementLine | cst.SimpleStatementSuite)), None)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:

@@ -22,15 +22,24 @@ def wrapped_like(source: Source, plain: LayerLoop, model: LayerLoop, sites: Site
     """Edits that checkpoint `plain`'s only call the way `model` does; none where that needs a person."""
     if len(plain.plain) != 1 or len(model.checkpointed) != 1:
         return ()
-    call, site = plain.plain[0], model.checkpointed[0]
+    site = model.checkpointed[0]
+    form = _form(source, model, site, sites, keywords=any(a.keyword is not None for a in plain.plain[0].args))
+    conditions = _conditions(source, model, site)
+    return () if form is None or conditions is None else wrapped(source, plain, form, conditions)
+
+
+def wrapped(source: Source, plain: LayerLoop, form: tuple[str, str], conditions: list[str]) -> tuple[Edit, ...]:
+    """Edits that hand `plain`'s only call to `form` where all `conditions` hold; none where that needs a person.
+
+    `form`: what is called with the layer and its arguments, and the arguments that end the call.
+    """
+    if len(plain.plain) != 1:
+        return ()
+    call = plain.plain[0]
     line = next((a for a in plain.place.parsed.ancestors(call) if isinstance(a, cst.SimpleStatementLine)), None)
     span, called = source.span(plain.place, line) if line else None, source.span(plain.place, call)
-    layer = _layer(call)
+    layer = _layer(source, plain, call)
     if span is None or called is None or layer is None or len(line.body if line else ()) != 1:
-        return ()
-    form = _form(source, model, site, sites, keywords=any(a.keyword is not None for a in call.args))
-    conditions = _conditions(source, model, site)
-    if form is None or conditions is None:
         return ()
     text = source.text
     given = text[_open(text, called, source, plain, call) : called.end - 1].strip().rstrip(",")
@@ -44,10 +53,12 @@ def wrapped_like(source: Source, plain: LayerLoop, model: LayerLoop, sites: Site
     return (Edit(span, _either(text, span, " and ".join(conditions), statement)),)
 
 
-def _layer(call: cst.Call) -> str | None:
-    """`layer` of `layer(x)` or `layer.forward(x)`."""
-    parts = dotted(call.func)
-    return ".".join(parts) or None
+def _layer(source: Source, plain: LayerLoop, call: cst.Call) -> str | None:
+    """`layer` of `layer(x)`, `layer.forward` of `layer.forward(x)`, `self.layers[i]` of `self.layers[i](x)`."""
+    if not dotted(call.func) and not isinstance(call.func, cst.Subscript):
+        return None
+    span = source.span(plain.place, call.func)
+    return source.text[span.start : span.end] if span else None
 
 
 def _open(text: str, called: Span, source: Source, plain: LayerLoop, call: cst.Call) -> int:

@@ -1,0 +1,1 @@
+"""Writes a way to checkpoint, which the probe has simulated, into the code of the model."""

@@ -1,0 +1,212 @@
+"""Checkpointing that the probe chose, written into classes whose own loops run the blocks."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import pytest
+
+from remat.finding import apply_edits
+from remat.lint.check import check
+from remat.lint.rule import Context
+from remat.plan.plan import Blocks, ByHand, Place, Plan, Written
+from remat.plan.write import write
+
+HEAD = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4)
+
+    def forward(self, x, mask=None):
+        return x + self.attention(x, x, x)[0]
+
+
+class Tower(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(width) for _ in range(depth)])
+
+    def forward(self, x, mask=None):
+"""
+ALL = Plan("all", (Blocks("blocks.*", 4, 4),))
+EVERY = Plan("every-2", (Blocks("blocks.*", 2, 4),))
+FIRST = Plan("first-3", (Blocks("blocks.*", 3, 4),))
+
+
+def tower(forward: str, blocks: str = "") -> str:
+    text = HEAD + textwrap.indent(textwrap.dedent(forward).strip("\n"), " " * 8) + "\n"
+    return text.replace("nn.ModuleList([Block(width) for _ in range(depth)])", blocks) if blocks else text
+
+
+def written(text: str, plan: Plan = ALL, place: Place | None = None) -> str:
+    outcome = write(text, place or Place("Tower"), plan, Context())
+    assert isinstance(outcome, Written), outcome
+    result = apply_edits(text, outcome.edits)
+    compile(result.removeprefix("\ufeff"), "tower.py", "exec")
+    assert check(result) == []
+    assert result.count("import checkpoint\n") <= 1
+    return result
+
+
+def forward_of(text: str) -> str:
+    return textwrap.dedent(text[text.rindex("    def forward") :].partition("\n")[2])
+
+
+def refused(text: str, plan: Plan = ALL) -> ByHand:
+    outcome = write(text, Place("Tower"), plan, Context())
+    assert isinstance(outcome, ByHand), outcome
+    return outcome
+
+
+def test_each_block_runs_under_checkpoint_in_training_and_as_before_elsewhere() -> None:
+    result = written(tower("for block in self.blocks:\n    x = block(x, mask)  # attend\nreturn x"))
+    assert "from torch import nn\nfrom torch.utils.checkpoint import checkpoint\n\n\nclass Block" in result
+    assert forward_of(result) == textwrap.dedent(
+        """\
+        for block in self.blocks:
+            if self.training:
+                x = checkpoint(block, x, mask, use_reentrant=False)
+            else:
+                x = block(x, mask)  # attend
+        return x
+        """
+    )
+
+
+def test_every_nth_block_is_counted_by_enumerate_and_the_number_is_a_setting_of_the_class() -> None:
+    result = written(tower("for block in self.blocks:\n    x = block(x, mask=mask)\nreturn x"), EVERY)
+    assert "class Tower(nn.Module):\n    checkpoint_every = 2  # " in result
+    assert "for i, block in enumerate(self.blocks):" in result
+    assert "if self.training and i % self.checkpoint_every == 0:" in result
+    assert "checkpoint(block, x, mask=mask, use_reentrant=False)" in result
+
+
+def test_the_first_blocks_are_counted_by_the_loop_s_own_index() -> None:
+    result = written(tower("for n in range(len(self.blocks)):\n    x = self.blocks[n](x)\nreturn x"), FIRST)
+    assert "checkpoint_first = 3  # " in result
+    assert "if self.training and n < self.checkpoint_first:" in result
+    assert "checkpoint(self.blocks[n], x, use_reentrant=False)" in result
+
+
+def test_lists_side_by_side_are_counted_together() -> None:
+    result = written(tower("for block, skip in zip(self.blocks, skips):\n    x = block(x + skip)\nreturn x"), EVERY)
+    assert "for i, (block, skip) in enumerate(zip(self.blocks, skips)):" in result
+
+
+def test_the_first_blocks_of_several_lists_are_counted_through_them() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nfor block in self.more:\n    x = block(x)\nreturn x")
+    text = text.replace("depth)])\n", "depth)])\n        self.more = nn.ModuleList([Block(width) for _ in range(4)])\n")
+    lists = (Blocks("blocks.*", 4, 4), Blocks("more.*", 1, 4))
+    result = written(text, Plan("first-5", lists))
+    assert "for block in self.blocks:\n            if self.training:\n" in result
+    assert "checkpoint_first = 1  # so many of self.more" in result
+    assert "for i, block in enumerate(self.more):\n            if self.training and i < self.checkpoint_first" in result
+
+
+def test_a_sequence_that_is_called_whole_becomes_a_loop() -> None:
+    blocks = "nn.Sequential(*[Block(width) for _ in range(depth)])"
+    result = written(tower("y = self.blocks(x)\nreturn y", blocks))
+    assert forward_of(result) == textwrap.dedent(
+        """\
+        y = x
+        for block in self.blocks:
+            if self.training:
+                y = checkpoint(block, y, use_reentrant=False)
+            else:
+                y = block(y)
+        return y
+        """
+    )
+
+
+def test_blocks_are_found_through_the_parts_of_a_model() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    text += "\n\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += "        self.tower = Tower(64, 4)\n\n    def forward(self, x):\n        return self.tower(x)\n"
+    assert "checkpoint(block, x" in written(text, Plan("all", (Blocks("tower.blocks.*", 4, 4),)), Place("Model"))
+    assert "checkpoint(block, x" in written(text, Plan("all", (Blocks("tower.blocks.*", 4, 4),)), Place())
+
+
+def test_the_loop_of_a_base_class_is_the_one_that_is_edited() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x") + "\n\nclass Deep(Tower):\n    pass\n"
+    assert "checkpoint(block, x" in written(text, ALL, Place("Deep"))
+
+
+@pytest.mark.parametrize(
+    ("imports", "spelled"),
+    [
+        ("import torch.utils.checkpoint as cp", "cp.checkpoint(block"),
+        ("from torch.utils.checkpoint import checkpoint as ckpt", "ckpt(block"),
+        ("from saving import checkpoint", "torch_checkpoint(block"),
+        ("checkpoint = load('weights.pt')", "torch_checkpoint(block"),
+    ],
+)
+def test_checkpoint_is_called_as_the_file_calls_it_and_never_what_else_has_its_name(imports: str, spelled: str) -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    assert spelled in written(text.replace("import torch\n", f"import torch\n{imports}\n"))
+
+
+def test_tabs_line_ends_and_a_byte_order_mark_stay() -> None:
+    text = "\ufeff" + tower("for block in self.blocks:\n    x = block(x)\nreturn x").replace("    ", "\t")
+    result = written(text.replace("\n", "\r\n"), EVERY)
+    assert "\n" not in result.replace("\r\n", "")
+    assert result.startswith("\ufeffimport torch\r\n")
+    assert "\t\t\tif self.training and i % self.checkpoint_every == 0:\r\n\t\t\t\tx = checkpoint(" in result
+
+
+@pytest.mark.parametrize(
+    ("forward", "why"),
+    [
+        ("for block in self.blocks:\n    x = block(block(x))\nreturn x", "more than once"),
+        ("for block in self.blocks:\n    x, cache = block(x, cache)\nreturn x", "`cache` looks like a cache"),
+        ("for block in self.blocks:\n    x = block(x, **extra)\nreturn x", r"unpacked with `\*\*`"),
+        ("for block in self.blocks[1:]:\n    x = block(x)\nreturn x", "a part of the blocks"),
+        ("for block in self.blocks:\n    x = run(block, x)\nreturn x", "does not run `blocks"),
+        ("for block in self.blocks:\n    x = block(x)\n    log(block)\nreturn x", "more with a block than call it"),
+        ("for block in self.blocks:\n    x = block(\n        x,  # tokens\n    )\nreturn x", "a comment"),
+        ("x = [block(x) for block in self.blocks]\nreturn x", "does not run `blocks"),
+        ("with torch.no_grad():\n    for block in self.blocks:\n        x = block(x)\nreturn x", "in training"),
+    ],
+)
+def test_where_the_shape_does_not_allow_it_nothing_is_written_and_it_is_said_why(forward: str, why: str) -> None:
+    text = tower(forward)
+    outcome = refused(text)
+    assert re.search(why, outcome.why), outcome.why
+    assert "checkpoint(block, x, use_reentrant=False)" in outcome.code
+
+
+def test_a_loop_that_checkpoints_already_is_named_by_its_line() -> None:
+    text = tower("for block in self.blocks:\n    x = checkpoint(block, x, use_reentrant=False)\nreturn x")
+    text = text.replace("from torch import nn", "from torch import nn\nfrom torch.utils.checkpoint import checkpoint")
+    assert "line 21 checkpoints its blocks already" in refused(text, EVERY).why
+
+
+def test_a_block_that_draws_numbers_which_are_not_drawn_again_alike_is_left_alone() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    text = text.replace("return x + self", "return x * random.random() + self").replace(
+        "import torch\n", "import random\nimport torch\n", 1
+    )
+    assert "`Block` draws random numbers with `random.random(" in refused(text).why
+
+
+def test_batch_normalisation_in_a_block_is_a_note() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    text = text.replace("self.attention = ", "self.norm = nn.BatchNorm1d(width)\n        self.attention = ", 1)
+    outcome = write(text, Place("Tower"), ALL, Context())
+    assert isinstance(outcome, Written)
+    assert "updated twice a step" in outcome.notes[0]
+
+
+def test_what_the_probe_did_not_count_as_blocks_is_not_checkpointed_by_a_loop_over_all() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    assert "holds 6 modules, of which 4 are blocks" in refused(text, Plan("all", (Blocks("blocks.*", 4, 6),))).why
+
+
+def test_half_typed_code_is_not_edited() -> None:
+    assert "does not parse" in refused(tower("for block in self.blocks:\n    x = block(x")).why
