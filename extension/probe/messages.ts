@@ -15,6 +15,8 @@ export interface Variant {
   readonly gradAccum?: number;
   readonly loraRank?: number | null;
   readonly loraTargets?: readonly string[];
+  readonly worldSize?: number | null;
+  readonly sharding?: string;
 }
 
 export interface Limits {
@@ -124,6 +126,7 @@ export interface VariantResult {
   readonly verified: boolean;
   readonly timeline: Timeline;
   readonly stepSecondsRange?: Range | null;
+  readonly worldSize?: number | null;
 }
 
 /** The first event: who answers. */

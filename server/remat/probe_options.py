@@ -31,6 +31,8 @@ class Given(TypedDict):
     optimizer: str
     grad_accum: int
     lora_rank: int | None
+    world_size: int | None
+    sharding: str
     device: str
     mode: str
     gpu: str | None
@@ -71,6 +73,20 @@ _OPTIONS = (
     ),
     click.option("--grad-accum", type=_POSITIVE, default=1, metavar="N", help="Batches for each optimizer step."),
     click.option("--lora-rank", type=_POSITIVE, metavar="R", help="Train LoRA adapters of this rank (needs peft)."),
+    click.option(
+        "--world-size",
+        type=_POSITIVE,
+        metavar="N",
+        help="Ranks that train together: the figures are one rank's, and no process is started.",
+    ),
+    click.option(
+        "--sharding",
+        type=click.Choice(("none", "ddp", "fsdp2")),
+        default="none",
+        show_default=True,
+        help="Wrap the model in DistributedDataParallel, or call fully_shard on each repeated block and on the model; "
+        "none: as the code has it.",
+    ),
     click.option(
         "--device",
         type=click.Choice(("cuda", "cpu")),
@@ -169,6 +185,8 @@ def _variants(given: Given) -> tuple[tuple[Variant, ...], frozenset[str]]:
     from remat.probe.messages import AS_WRITTEN
     from remat.probe.messages import Variant as Wanted
 
+    if given["sharding"] != "none" and given["world_size"] is None:
+        raise click.BadParameter("it needs the number of ranks: --world-size N", param_hint="--sharding")
     if not _OPTIMIZERS.fullmatch(given["optimizer"]):
         raise click.BadParameter(f"{given['optimizer']!r} is no optimizer that is known", param_hint="--optimizer")
     chosen = list(dict.fromkeys(_ways(given["checkpointing"])))
@@ -185,6 +203,8 @@ def _variants(given: Given) -> tuple[tuple[Variant, ...], frozenset[str]]:
             seq=given["seq"],
             grad_accum=given["grad_accum"],
             lora_rank=given["lora_rank"],
+            world_size=given["world_size"],
+            sharding=given["sharding"],
         )
         for how in chosen or (AS_WRITTEN, "all")
     )

@@ -29,6 +29,8 @@ class _Block:
     size: int
     address: int
     small: bool
+    pool: list[tuple[int, int]]
+    """(size, address) of the free blocks it may join, sorted: the best fit is the first that is large enough"""
     before: _Block | None = None
     after: _Block | None = None
     is_free: bool = True
@@ -44,17 +46,17 @@ class CachingAllocator:
     """(address, size) of all that was ever taken from the driver, in order"""
     _end: int = 0
     _taken: dict[int, _Block] = field(default_factory=dict)
-    _small: list[tuple[int, int]] = field(default_factory=list)
-    """(size, address) of the free blocks of one pool, sorted: the best fit is the first that is large enough"""
-    _large: list[tuple[int, int]] = field(default_factory=list)
+    _pools: dict[tuple[int, bool], list[tuple[int, int]]] = field(default_factory=dict)
+    """of each stream one for small blocks and one for large ones"""
     _at: dict[int, _Block] = field(default_factory=dict)
 
-    def allocate(self, name: int, size: int) -> None:
-        """Takes a block for the request called `name`; empty requests take none."""
+    def allocate(self, name: int, size: int, stream: int = 0) -> None:
+        """Takes a block for the request called `name`; empty requests take none. A block stays its stream's."""
         if size == 0:
             return
         size = rounded(size)
-        block = self._best_fit(size) or self._segment(size)
+        pool = self._pools.setdefault((stream, size <= _SMALL), [])
+        block = self._best_fit(pool, size) or self._segment(pool, size)
         self._split(block, size)
         block.is_free = False
         self._taken[name] = block
@@ -90,25 +92,21 @@ class CachingAllocator:
     def reset_peaks(self) -> None:
         self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
 
-    def _pool(self, *, small: bool) -> list[tuple[int, int]]:
-        return self._small if small else self._large
-
-    def _best_fit(self, size: int) -> _Block | None:
-        pool = self._pool(small=size <= _SMALL)
+    def _best_fit(self, pool: list[tuple[int, int]], size: int) -> _Block | None:
         index = bisect_left(pool, (size, -1))
         if index == len(pool):
             return None
         _, address = pool.pop(index)
         return self._at.pop(address)
 
-    def _segment(self, size: int) -> _Block:
+    def _segment(self, pool: list[tuple[int, int]], size: int) -> _Block:
         if size <= _SMALL:
             total = _SMALL_SEGMENT
         elif size < _MIDDLE:
             total = _MIDDLE_SEGMENT
         else:
             total = (size + _LARGE_MULTIPLE - 1) // _LARGE_MULTIPLE * _LARGE_MULTIPLE
-        block = _Block(total, self._end, size <= _SMALL)
+        block = _Block(total, self._end, size <= _SMALL, pool)
         self.segments.append((block.address, total))
         self._end += total + _LARGE_MULTIPLE  # a gap, so that blocks of two segments never look adjacent
         self.reserved += total
@@ -119,7 +117,7 @@ class CachingAllocator:
         left = block.size - size
         if left < _ROUND if block.small else left <= _SMALL:
             return
-        rest = _Block(left, block.address + size, block.small, block, block.after)
+        rest = _Block(left, block.address + size, block.small, block.pool, block, block.after)
         if block.after is not None:
             block.after.before = rest
         block.after = rest
@@ -145,10 +143,9 @@ class CachingAllocator:
             after.after.before = block
 
     def _insert(self, block: _Block) -> None:
-        insort(self._pool(small=block.small), (block.size, block.address))
+        insort(block.pool, (block.size, block.address))
         self._at[block.address] = block
 
     def _remove(self, block: _Block) -> None:
-        pool = self._pool(small=block.small)
-        pool.pop(bisect_left(pool, (block.size, block.address)))
+        block.pool.pop(bisect_left(block.pool, (block.size, block.address)))
         del self._at[block.address]

@@ -18,6 +18,7 @@ from remat.probe.gpus import UNKNOWN_CONTEXT, card
 from remat.probe.kernels import whole_recurrent_layers
 from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
+from remat.probe.ranks.training import ranks_of
 from remat.probe.replay import peaks_for_cpu, peaks_for_cuda, settle_categories
 from remat.probe.result import Traced, result_of
 from remat.probe.self_check import SMALL, SMALL_VARIANT, agrees, is_tested
@@ -85,13 +86,16 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
     trace = Trace()
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly(trace.assume))
+        ranks = world.enter_context(ranks_of(variant, trace, device))
         trace.fake = world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         model = built.make_model()
         if built.training:
             model.train()
         model, policy = apply_variant(model, variant)
+        ranks.place(model)
         modules = Modules(model)
         track_model(model, trace)
+        ranks.track(model)
         world.enter_context(plain_masks())
         world.enter_context(whole_recurrent_layers())
         if device == "cuda":
@@ -101,7 +105,8 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)
-        run_steps(built, variant, model, trace)
+        run_steps(built, ranks.variant, model, trace)
+        ranks.tell(model)
     settle_categories(trace.log)
     return Traced(trace.log, modules, tuple(calls))
 

@@ -41,6 +41,10 @@ class Variant:
     grad_accum: int = 1
     lora_rank: int | None = None
     lora_targets: tuple[str, ...] = ()
+    world_size: int | None = None
+    """ranks that train together, of which the figures are one's; None: the code trains alone"""
+    sharding: str = "none"
+    """what is put around the model, as torch's own: none (the code may do it itself) | ddp | fsdp2"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,8 @@ class VariantResult:
     timeline: Timeline
     step_seconds_range: Range | None = None
     """measured only: the fastest and the slowest of these steps"""
+    world_size: int | None = None
+    """the figures are of one of so many ranks, the one that needs most"""
 
 
 @dataclass(frozen=True, slots=True)

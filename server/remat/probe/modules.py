@@ -30,7 +30,13 @@ class Modules:
 
     def kind(self, name: str) -> tuple[str, str]:
         """Modules of the same kind have the same answer: the name with `*` for numbers, and the class."""
-        return pattern(name), type(self.by_name[name]).__name__
+        return pattern(name), class_name(self.by_name[name])
+
+
+def class_name(module: nn.Module) -> str:
+    """The class as it was written: `fully_shard` puts one of its own before it."""
+    names = [kind.__name__ for kind in type(module).__mro__]
+    return names[names.index("FSDPModule") + 1] if "FSDPModule" in names else names[0]
 
 
 def pattern(name: str) -> str:

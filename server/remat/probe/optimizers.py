@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from remat.probe.messages import AS_WRITTEN
+from remat.probe.ranks.shards import on_local_shards
 from remat.probe.variants import CannotApplyError
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ _FORMS = {"": {}, "foreach": {"foreach": True}, "fused": {"fused": True}, "forlo
 
 
 def make_optimizer(name: str, parameters: list[nn.Parameter], built: Built) -> torch.optim.Optimizer | None:
+    optimizer = _made(name, parameters, built)
+    return None if optimizer is None else on_local_shards(optimizer)
+
+
+def _made(name: str, parameters: list[nn.Parameter], built: Built) -> torch.optim.Optimizer | None:
     if not parameters or name == "none":
         return None
     if name == AS_WRITTEN:

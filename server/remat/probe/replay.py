@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = (
     "parameters", "gradients", "optimizer", "activations", "recomputed", "temporaries", "inputs", "buffers",
-    "workspaces", "elsewhere",
+    "communication", "workspaces", "elsewhere",
 )  # fmt: skip
 PHASES = ("load", "data", "forward", "backward", "optimizer")
 _POINTS = 400
@@ -65,11 +65,11 @@ def peaks_for_cpu(log: Log) -> Peaks:
 def peaks_for_cuda(log: Log) -> Peaks:
     """CUDA's caching allocator rounds, and keeps what it took."""
     sizes = [allocation.bytes for allocation in log.allocations]
-    allocator = CachingAllocator()
+    allocator, streams = CachingAllocator(), log.streams
 
     def step(event: int) -> int:
         if event > 0:
-            allocator.allocate(event, sizes[event - 1])
+            allocator.allocate(event, sizes[event - 1], streams.get(event - 1, 0))
         else:
             allocator.free(-event)
         return allocator.allocated

@@ -60,6 +60,7 @@ def result_of(
         assumptions=(*built.assumptions, *(_times(str(what), count) for what, count in log.assumed.items())),
         verified=torch.__version__.startswith("2.13."),
         timeline=timeline(log, peaks.event),
+        world_size=variant.world_size,
     )
 
 
@@ -97,7 +98,8 @@ def _by_module(modules: Modules, saved: dict[str, int]) -> tuple[ModuleBytes, ..
 
 def _total(modules: Modules, names: Iterable[str]) -> int:
     parameters = {id(p): p for name in names for p in modules.by_name[name].parameters()}
-    return sum(p.numel() * p.element_size() for p in parameters.values())
+    held = (getattr(p, "_local_tensor", p) for p in parameters.values())  # of a DTensor what this rank has
+    return sum(p.numel() * p.element_size() for p in held)
 
 
 def _sum(names: Iterable[str], value: Callable[[str], int]) -> int:

@@ -102,7 +102,7 @@ def _for_cuda(log: Log) -> tuple[list[Entry], list[Segment]]:
         allocation = log.allocations[abs(number) - 1]
         known = len(allocator.segments)
         if number > 0:
-            allocator.allocate(number, allocation.bytes)
+            allocator.allocate(number, allocation.bytes, log.streams.get(number - 1, 0))
             entries += [
                 _entry("segment_alloc", address, size, time, [], "unknown")
                 for address, size in allocator.segments[known:]

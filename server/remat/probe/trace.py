@@ -62,6 +62,8 @@ class Log:
     kept: list[int] = field(default_factory=list)
     """allocations alive when the last forward ended"""
     assumed: dict[Assumed, int] = field(default_factory=dict)
+    streams: dict[int, int] = field(default_factory=dict)
+    """of the allocations that were not made on the stream everything else runs on, by their index"""
 
 
 class Trace(TorchDispatchMode):
@@ -81,6 +83,11 @@ class Trace(TorchDispatchMode):
         """the mode this one is inside of, if any"""
         self.scalars_elsewhere = False
         """tensors made from Python numbers stay on the CPU, whose memory doesn't count"""
+        self.wrapper: type | None = None
+        """tensors of this class unwrap themselves: what counts is the work on what they wrap"""
+        self.doing = ""
+        """the category of what is allocated now, where its tensor does not say better"""
+        self.stream = 0
         self._accumulation = Accumulation()
         self._live: dict[int, tuple[int, object]] = {}
         self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
@@ -108,8 +115,10 @@ class Trace(TorchDispatchMode):
     def track(self, tensor: torch.Tensor, operator: str, category: str = "") -> None:
         """Notes the storage of `tensor` if it is new; a category given later wins."""
         if is_traceable_wrapper_subclass(tensor):  # DTensor and its like: what counts is what they wrap
-            for name in tensor.__tensor_flatten__()[0]:
-                self.track(getattr(tensor, name), operator, category)
+            parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+            for part in parts:
+                if isinstance(part, torch.Tensor):
+                    self.track(part, operator, category)
             return
         try:
             storage = tensor.untyped_storage()
@@ -131,9 +140,13 @@ class Trace(TorchDispatchMode):
         module = self.modules[-1] if self.modules else ""
         line = line_outside_torch() if self.phase != "load" else None
         self.log.allocations.append(
-            Allocation(size, self.phase, self.step, module, line, operator, self.recomputing > 0, category)
+            Allocation(
+                size, self.phase, self.step, module, line, operator, self.recomputing > 0, category or self.doing
+            )
         )
         self.log.events.append(len(self.log.allocations))
+        if self.stream:
+            self.log.streams[len(self.log.allocations) - 1] = self.stream
         return len(self.log.allocations) - 1
 
     def free(self, index: int) -> None:
@@ -142,6 +155,16 @@ class Trace(TorchDispatchMode):
     def passing(self, size: int, operator: str) -> None:
         """A kernel's own scratch: taken and given back while the operator runs."""
         self.free(self.allocate(size, operator))
+
+    def resized(self, storage: torch.UntypedStorage) -> None:
+        """Notes that a storage has another size now: what it had is given back, what it has is taken."""
+        key = storage._cdata
+        known = self._live.get(key)
+        if known is None or self.log.allocations[known[0]].bytes == storage.nbytes():
+            return
+        self.free(known[0])
+        was = self.log.allocations[known[0]]
+        self._live[key] = (self.allocate(storage.nbytes(), was.operator, was.category), known[1])
 
     def _freed(self, key: int) -> None:
         known = self._live.pop(key, None)
@@ -162,6 +185,8 @@ class Trace(TorchDispatchMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
+        if self.wrapper is not None and any(issubclass(kind, self.wrapper) for kind in types):
+            return NotImplemented
         kwargs = kwargs or {}
         name = func._schema.name
         if name == "prim::device":

@@ -1,0 +1,99 @@
+"""What an estimate of one rank takes for granted, in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from remat.probe.modules import class_name, pattern
+from remat.probe.ranks.fully_sharded import groups_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+    from torch import nn
+
+    from remat.probe.messages import Device, Variant
+    from remat.probe.ranks.data_parallel import Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Parameters that are gathered together."""
+
+    place: str
+    class_name: str
+    is_gathered_anew: bool
+    low: torch.dtype | None
+    reduced: torch.dtype | None
+
+
+def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, device: Device) -> Iterator[str]:
+    size = cast("int", variant.world_size)
+    yield f"the figures are of rank 0 of {size}; a batch is that of one rank"
+    groups = list(_groups(model))
+    if groups:
+        yield from _sharded(groups, variant)
+        yield from _uneven(model, size)
+    elif buckets is not None:
+        beside = "are views of them" if buckets.are_gradients else "live beside them (gradient_as_bucket_view=False)"
+        of = " and ".join(f"{limit / 2**20:g} MiB" for limit in buckets.limits)
+        yield f"DistributedDataParallel keeps buckets of {of}; gradients {beside}"
+    else:
+        yield "nothing shards or wraps the model (--sharding fsdp2 or ddp would): no rank sends anything"
+    if device == "cuda":
+        yield "what NCCL takes outside of torch's allocator is not counted in process memory"
+    elif groups or buckets is not None:
+        yield "what gloo takes while it sends is not counted"
+
+
+def _groups(model: nn.Module) -> Iterator[_Group]:
+    for name, module in model.named_modules():
+        for group in groups_of(module):
+            policy = group.mp_policy  # type: ignore[attr-defined]
+            yield _Group(
+                pattern(name) or "the model itself",
+                class_name(module),
+                group.post_forward_mesh_info is not None,  # type: ignore[attr-defined]
+                policy.param_dtype,
+                policy.reduce_dtype,
+            )
+
+
+def _sharded(groups: list[_Group], variant: Variant) -> Iterator[str]:
+    by = "--sharding fsdp2" if variant.sharding == "fsdp2" else "the code"
+    for group, count in Counter(groups).items():
+        times = f"{count} times " if count > 1 else ""
+        again = "gathered for forward and again for backward" if group.is_gathered_anew else "gathered once for both"
+        kept = "" if group.is_gathered_anew else ", as reshard_after_forward is off there"
+        yield f"{by} calls fully_shard {times}on {group.place} ({group.class_name}): {again}{kept}"
+    if variant.sharding == "fsdp2" and not any("*" in group.place for group in groups):
+        yield "no repeated blocks were found, so all parameters are gathered at once"
+    if variant.sharding == "fsdp2" and variant.autocast is not None:
+        yield (
+            f"MixedPrecisionPolicy(param_dtype={variant.autocast}, reduce_dtype=fp32) stands for autocast, as is usual "
+            "with fully_shard"
+        )
+    yield "the next group is gathered ahead in backward, none is in forward (torch's default)"
+    yield "parameters are sharded before they come to the device: no rank ever holds the whole model there"
+
+
+def _uneven(model: nn.Module, size: int) -> Iterator[str]:
+    """Shards are padded to rank 0's, optimizer state is not: the last ranks have less of it."""
+    parameters = [p for module in model.modules() for group in groups_of(module) for p in group.fsdp_params]  # type: ignore[attr-defined]
+    short = [p for p in parameters if p._orig_size[0] % size]
+    if not short:
+        return
+    missing = sum((p.sharded_size.numel() - _last(p._orig_size, size)) for p in short if p.sharded_param.requires_grad)
+    yield (
+        f"{len(short)} of {len(parameters)} parameters do not divide by {size}: shards are padded to those of rank 0, "
+        f"which needs most; the last rank keeps optimizer state for {missing:,} values fewer"
+    )
+
+
+def _last(shape: torch.Size, size: int) -> int:
+    """Values of the last rank's shard: of `torch.chunk`, which may have fewer chunks than asked for."""
+    rows = -(-shape[0] // size)
+    return max(0, shape[0] - rows * (size - 1)) * shape[1:].numel()
