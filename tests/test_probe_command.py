@@ -110,6 +110,15 @@ def test_the_table_shows_what_is_held_in_letters_and_what_was_recomputed() -> No
     assert "all: fits (16GiB, 16.0 GiB usable)" in text
 
 
+def test_columns_keep_apart_however_large_the_figures_are() -> None:
+    large = replace(RESULT, name="none", allocated_bytes=1315 * GIB, reserved_bytes=1392 * GIB)
+    rows = "".join(piece.text for piece in as_text(probed(variants=(RESULT, large)))).splitlines()
+    at = next(index for index, row in enumerate(rows) if row.startswith("variant"))
+    assert rows[at].split()[-5:] == ["allocated", "reserved", "process", "peak", "in"]
+    assert rows[at + 2].endswith("  1315.0 GiB  1392.0 GiB  1392.1 to 1392.7 GiB  backward")
+    assert len({rows[at].index("  peak in"), *(row.index("  backward") for row in rows[at + 1 : at + 3])}) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

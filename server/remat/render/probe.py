@@ -143,19 +143,27 @@ def _table(probed: Probed) -> Iterator[Piece]:
     most = max(result.allocated_bytes for result in results)
     width = max(len("variant"), *(len(result.name) for result in results))
     cuda = any(result.reserved_bytes is not None for result in results)
-    columns = f"{'allocated':>11}" + (f"{'reserved':>11}{'process':>16}" if cuda else "")
+    figures = [_figures(result, probed, cuda=cuda) for result in results]
+    heads = ("allocated", "reserved", "process")[: len(figures[0])]
+    widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
+    columns = "".join(f"  {head:>{wide}}" for head, wide in zip(heads, widths, strict=True))
     yield Piece(f"{'variant':<{width}}  {'at the peak':<{_BAR}}{columns}  peak in\n", "dim")
     used: dict[str, None] = {}
-    for result in results:
+    for result, (allocated, *others) in zip(results, figures, strict=True):
         yield Piece(f"{visible(result.name):<{width}}  ")
         yield from _bar(result, most, used)
-        yield Piece(f"{size(result.allocated_bytes):>11}", "bold")
-        if cuda:
-            reserved = size(result.reserved_bytes) if result.reserved_bytes is not None else ""
-            yield Piece(f"{reserved:>11}{_between(_process(result, probed)):>16}")
+        yield Piece(f"  {allocated:>{widths[0]}}", "bold")
+        yield Piece("".join(f"  {figure:>{wide}}" for figure, wide in zip(others, widths[1:], strict=True)))
         yield Piece(f"  {result.peak_phase}\n")
     legend = "  ".join(f"{_letter(name)[0]} {name}" for name in used)
     yield Piece(f"{'':<{width}}  {legend}\n", "dim")
+
+
+def _figures(result: VariantResult, probed: Probed, *, cuda: bool) -> tuple[str, ...]:
+    if not cuda:
+        return (size(result.allocated_bytes),)
+    reserved = "" if result.reserved_bytes is None else size(result.reserved_bytes)
+    return size(result.allocated_bytes), reserved, _between(_process(result, probed))
 
 
 def _bar(result: VariantResult, most: int, used: dict[str, None]) -> Iterator[Piece]:
