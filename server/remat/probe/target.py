@@ -21,6 +21,7 @@ from remat.probe.messages import Location
 from remat.probe.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.statements import bound_names, dotted, plan
+from remat.probe.switches import said, switched, switches
 from remat.probe.weights import keep_away
 from remat.probe.written import built_by_functions
 
@@ -227,7 +228,12 @@ def _on_line(file: File, tree: ast.Module, text: str, line: int) -> Made:
         scopes = scopes_around(tree, chosen)
         node = chosen
         spec = next((s for s in specs(text, str(file.path)) if not owner(text, s)), NOTHING)
-        return Made(lambda: evaluate_in(file, node, scopes), file, spec, place)
+        found = switches(tree, node)
+
+        def make() -> object:
+            return switched(evaluate_in(file, node, scopes), found, lambda given: evaluate_in(file, given, scopes))
+
+        return Made(make, file, spec, place, said(found))
     around = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
     if not around:
         raise FactMissingError(
