@@ -139,3 +139,11 @@ def test_an_option_that_means_nothing_ends_with_2_and_says_so(options: list[str]
 
 def _path() -> dict[str, str]:
     return {"PYTHONPATH": str(Path(__file__).parent.parent / "server"), "PATH": ""}
+
+
+def test_the_head_of_the_table_says_the_sizes_that_were_used() -> None:
+    sized = replace(RESULT, batch=8, seq=512)
+    assert "batch 8 sequence 512, torch 2.13.0" in "".join(piece.text for piece in as_text(probed(variants=(sized,))))
+    image = replace(RESULT, batch=8)
+    assert "for cuda, batch 8, torch" in "".join(piece.text for piece in as_text(probed(variants=(image,))))
+    assert "sequence" not in "".join(piece.text for piece in as_text(probed(variants=(sized, image))))

@@ -127,6 +127,8 @@ export interface VariantResult {
   readonly timeline: Timeline;
   readonly stepSecondsRange?: Range | null;
   readonly worldSize?: number | null;
+  readonly batch?: number | null;
+  readonly seq?: number | null;
 }
 
 /** The first event: who answers. */

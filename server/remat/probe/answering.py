@@ -15,6 +15,7 @@ from remat.probe.measurable import CannotMeasureError, device_here, why_not
 from remat.probe.measure import measure
 from remat.probe.memory_on_cuda import constants_here
 from remat.probe.messages import AS_WRITTEN, Log
+from remat.probe.sizes import Sizes, noting_sizes
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ def answers(
     """`told`: `built`, saying what it does while it is estimated. Raises what the user's code does, and why nothing
     can be measured, unless an estimate answers already.
     """
-    variant = _settled(built, variant)
+    variant, sizes = _settled(built, variant), Sizes()
+    built, told = noting_sizes(built, sizes), noting_sizes(told, sizes)
     if request.mode != "estimate" and request.device == "cuda" and request.gpu is None and why_not("cuda") is None:
         request = replace(request, gpu=torch.cuda.get_device_name(device_here("cuda")))
     expected = _expected(told, variant, request)
     if expected is not None and request.mode != "measure":
-        yield _noted(built, expected)
+        yield _noted(built, expected, sizes)
     if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
         return
     begin_measuring()
@@ -46,7 +48,7 @@ def answers(
             raise
         yield Log(f"{variant.name} was not measured: {error}; {error.how}")
         return
-    yield _noted(built, came)
+    yield _noted(built, came, sizes)
     if expected is not None:
         _remember(request, expected, came)
 
@@ -73,8 +75,9 @@ def _expected(built: Built, variant: Variant, request: Request) -> VariantResult
     return estimated(built, variant, traced, request.device, request.gpu)
 
 
-def _noted(built: Built, result: VariantResult) -> VariantResult:
-    return replace(result, assumptions=tuple(dict.fromkeys((*built.notes(), *result.assumptions))))
+def _noted(built: Built, result: VariantResult, sizes: Sizes) -> VariantResult:
+    assumptions = tuple(dict.fromkeys((*built.notes(), *result.assumptions)))
+    return replace(result, assumptions=assumptions, batch=sizes.batch, seq=sizes.seq)
 
 
 def _file(request: Request, variant: Variant, kind: str) -> Path | None:

@@ -203,6 +203,10 @@ class VariantResult:
     """measured only: the fastest and the slowest of these steps"""
     world_size: int | None = None
     """the figures are of one of so many ranks, the one that needs most"""
+    batch: int | None = None
+    """samples in the batch that was made, of one of `grad_accum`"""
+    seq: int | None = None
+    """its tokens in a sequence; None where it has none, as with images"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,18 @@ def _heading(probed: Probed) -> Iterator[Piece]:
     kinds = " and ".join(dict.fromkeys(result.kind for result in probed.variants))
     yield Piece(visible(probed.target), "bold")
     yield Piece(f": one training step, {kinds} for {probed.device}")
+    yield Piece(f", {sizes}" if (sizes := _sizes(probed.variants)) else "")
     yield Piece(f", torch {versions['torch']}" if "torch" in versions else "")
     yield Piece(f", {probed.seconds:.1f} s\n\n")
+
+
+def _sizes(results: Sequence[VariantResult]) -> str:
+    """The batch and sequence that were used, where all have the same."""
+    sizes = {(result.batch, result.seq) for result in results}
+    if len(sizes) != 1:
+        return ""
+    ((batch, seq),) = sizes
+    return " ".join(filter(None, (f"batch {batch}" if batch else "", f"sequence {seq}" if seq else "")))
 
 
 def _told_apart(probed: Probed) -> Probed:
