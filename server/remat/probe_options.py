@@ -42,6 +42,7 @@ class Given(TypedDict):
     time_limit: float
     memory_limit: str | None
     snapshot: str | None
+    timeline: str | None
 
 
 _DTYPES = click.Choice(("fp32", "fp16", "bf16"))
@@ -121,6 +122,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Also write the timeline for https://pytorch.org/memory_viz, as torch.cuda.memory._dump_snapshot does.",
     ),
+    click.option("--timeline", metavar="FILE", help="Also write a page that draws what is held when (HTML)."),
     click.option(
         "--output-format",
         type=click.Choice(("text", "json")),
@@ -168,7 +170,8 @@ def asked(given: Given) -> Asked:
         limits=Limits(given["time_limit"], memory),
         snapshot=given["snapshot"],
     )
-    return Wanted(request, given["output_format"], given["python"], optional, on, card, given["advise"])
+    python, timeline = given["python"], given["timeline"]
+    return Wanted(request, given["output_format"], python, optional, on, card, given["advise"], timeline)
 
 
 def _card(name: str | None) -> Card | None:

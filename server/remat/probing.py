@@ -18,6 +18,7 @@ from remat.probe.gpus import Verdict, verdict
 from remat.probe.messages import Environment, Failure, Log, Progress, VariantResult
 from remat.render import advice as render_advice
 from remat.render import probe as render
+from remat.render.timeline_page import page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ class Asked:
     """What a user asked for, beside the request itself.
 
     `optional`: variants that Remat added; one that does not apply to the model is left out. `on`: the card or size of
-    `--budget`. `card`: the card whose context counts.
+    `--budget`. `card`: the card whose context counts. `timeline`: the file that the drawing goes to.
     """
 
     request: Request
@@ -46,6 +47,7 @@ class Asked:
     on: Card | None = None
     card: Card | None = None
     advise: bool = False
+    timeline: str | None = None
 
 
 def probe(asked: Asked) -> int:
@@ -64,7 +66,19 @@ def probe(asked: Asked) -> int:
         emit(render.as_text(probed), sys.stdout if probed.variants else sys.stderr)
         emit(render_advice.as_text(advised, asked.on) if advised else ())
     sys.stdout.flush()
-    return _status(probed)
+    return _status(probed) if _drawn(probed, asked.timeline) else ERROR
+
+
+def _drawn(probed: Probed, file: str | None) -> bool:
+    """Write the page; return whether it is there if it was asked for."""
+    if file is None or not probed.variants:
+        return True
+    try:
+        Path(file).write_text(page(probed), encoding="utf-8")
+    except OSError as error:
+        warn(f"{file}: the timeline cannot be written: {error.strerror or error}")
+        return False
+    return True
 
 
 def _start(request: Request, folder: Path) -> Path:

@@ -136,6 +136,22 @@ def test_the_wrapped_llama_gets_wrong_gradients_until_the_call_says_use_cache_fa
     assert not close(trained(), trained(use_cache=False))
 
 
+def test_the_job_for_ci_says_by_its_exit_status_whether_the_model_fits(tmp_path):
+    jobs = (EXAMPLES / "memory-budget.yml").read_text()
+    (command,) = re.findall(r"- run: remat (probe .+)", jobs)
+    page = tmp_path / "memory.html"
+    arguments = [sys.executable, "-m", "remat", *command.split()[:-1], page, "--python", sys.executable]
+
+    def status(*changed):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "server")}
+        return subprocess.run([*arguments, *changed], cwd=EXAMPLES, env=environment, check=False).returncode
+
+    assert status() == 0
+    assert "<svg" in page.read_text()
+    assert status("--budget", "1GiB") == 1
+    assert status("--budget", "T4", "--seq", "9999999999") == 2
+
+
 def test_remat_says_of_the_examples_what_their_readme_says():
     table = re.findall(r"^\| `(\S+)` `(.+?)` \| `(\S+)` \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
     assert findings(EXAMPLES) == set(table)
