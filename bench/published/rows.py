@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from bench.published import torchtitan
 from bench.published.nf4 import Linear4bit, quantised
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -43,6 +44,8 @@ class NotComparableError(Exception):
 def call_of(row: dict) -> Call:
     settings = row["settings"]
     refuse(row, settings)
+    if settings.get("world_size", 1) != 1:
+        return call_of_many_ranks(row)
     name, (family, config) = model_of(settings["model"])
     causal = "SequenceClassification" not in settings["model"]
     assumptions = (f"model {name}: {family} with its public config",)
@@ -67,13 +70,21 @@ def call_of(row: dict) -> Call:
     return Call(built, variant, row["gpu"], published, phases, context_of(row), kernels_of(settings))
 
 
+def call_of_many_ranks(row: dict) -> Call:
+    settings = row["settings"]
+    variant = Variant(row["name"], world_size=settings["world_size"])
+    return Call(
+        torchtitan.built(settings), variant, row["gpu"], figures(row), {}, context_of(row), contextlib.nullcontext()
+    )
+
+
 def refuse(row: dict, settings: dict) -> None:
     if row["tier"] in {"no", "repeat"}:
         raise NotComparableError(row["why_not"] or "repeat of another row")
     if "FLUX" in settings["model"]:
         raise NotComparableError("needs diffusers, which the runner does not build")
-    if settings.get("world_size", 1) != 1:
-        raise NotComparableError("several GPUs: a later step")
+    if settings.get("world_size", 1) != 1 and row["sub"] != "torchtitan":
+        raise NotComparableError("several GPUs, not by fully_shard")
     if row["versions"].get("torch", "").startswith(("about 1.", "1.")):
         raise NotComparableError(
             f"torch {row['versions']['torch']}: its softmax kept its input; estimates are of this torch"
