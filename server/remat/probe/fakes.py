@@ -30,6 +30,7 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
         yield nn.init, "_no_grad_trunc_normal_", _unchanged
     # nn.Module._apply swaps tensors under fakes, which fails whenever something holds a weak reference (peft does).
     yield nn.Module, "to", _module_to
+    yield nn.Module, "to_empty", _module_to_empty
     # What a compiler would fuse can't be told from here.
     yield torch, "compile", _uncompiled(assume)
     yield nn.Module, "compile", lambda *_, **__: assume(_NOT_COMPILED)
@@ -104,9 +105,28 @@ def _deep_copy(self: torch.Tensor, memo: dict[int, object]) -> object:
 
 def _module_to(self: nn.Module, *args: object, **kwargs: object) -> nn.Module:
     """`Module.to` in a world of one device: only the dtype matters."""
-    _, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
+    named = [item for item in args if not isinstance(item, int)]  # `.to(rank)`, which needs that device
+    _, dtype, _, _ = torch._C._nn._parse_to(*named, **kwargs) if named or kwargs else (None, None, False, None)
     if dtype is not None:
         cast_module(self, dtype, buffers=True)
+    return self
+
+
+def _module_to_empty(self: nn.Module, **_kwargs: object) -> nn.Module:
+    """What was made on "meta", or is a part of what was, comes to the one device there is."""
+    made: dict[int, nn.Parameter] = {}
+    with torch.no_grad():
+        for part in self.modules():
+            for name, parameter in part._parameters.items():
+                if parameter is None:
+                    continue
+                if id(parameter) not in made:
+                    empty = torch.empty_like(parameter, device="cpu")
+                    made[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
+                part._parameters[name] = made[id(parameter)]
+            for name, buffer in part._buffers.items():
+                if buffer is not None:
+                    part._buffers[name] = torch.empty_like(buffer, device="cpu")
     return self
 
 

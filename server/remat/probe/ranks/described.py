@@ -25,7 +25,9 @@ class _Group:
 
     place: str
     class_name: str
-    is_gathered_anew: bool
+    after_forward: str
+    mesh: str
+    """how many ranks replicate times how many shard; empty where all shard"""
     low: torch.dtype | None
     reduced: torch.dtype | None
 
@@ -36,7 +38,7 @@ def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, dev
     groups = list(_groups(model))
     if groups:
         yield from _sharded(groups, variant)
-        yield from _uneven(model, size)
+        yield from _uneven(model)
     elif buckets is not None:
         beside = "are views of them" if buckets.are_gradients else "live beside them (gradient_as_bucket_view=False)"
         of = " and ".join(f"{limit / 2**20:g} MiB" for limit in buckets.limits)
@@ -56,19 +58,31 @@ def _groups(model: nn.Module) -> Iterator[_Group]:
             yield _Group(
                 pattern(name) or "the model itself",
                 class_name(module),
-                group.post_forward_mesh_info is not None,  # type: ignore[attr-defined]
+                _after_forward(group.mesh_info, group.post_forward_mesh_info),  # type: ignore[attr-defined]
+                _mesh(group.mesh_info.mesh.shape),  # type: ignore[attr-defined]
                 policy.param_dtype,
                 policy.reduce_dtype,
             )
+
+
+def _after_forward(mesh: object, later: object) -> str:
+    if later is None:
+        return "gathered once for forward and backward, as reshard_after_forward is off there"
+    if later is mesh or later == mesh:
+        return "gathered for forward and again for backward"
+    return f"gathered for forward, kept in {later.shard_mesh_size} parts, and gathered again for backward"  # type: ignore[attr-defined]
+
+
+def _mesh(shape: tuple[int, ...]) -> str:
+    return f" over {' x '.join(map(str, shape))} ranks" if len(shape) > 1 else ""
 
 
 def _sharded(groups: list[_Group], variant: Variant) -> Iterator[str]:
     by = "--sharding fsdp2" if variant.sharding == "fsdp2" else "the code"
     for group, count in Counter(groups).items():
         times = f"{count} times " if count > 1 else ""
-        again = "gathered for forward and again for backward" if group.is_gathered_anew else "gathered once for both"
-        kept = "" if group.is_gathered_anew else ", as reshard_after_forward is off there"
-        yield f"{by} calls fully_shard {times}on {group.place} ({group.class_name}): {again}{kept}"
+        where = f"{group.place} ({group.class_name}){group.mesh}"
+        yield f"{by} calls fully_shard {times}on {where}: {group.after_forward}"
     if variant.sharding == "fsdp2" and not any("*" in group.place for group in groups):
         yield "no repeated blocks were found, so all parameters are gathered at once"
     if variant.sharding == "fsdp2" and variant.autocast is not None:
@@ -80,13 +94,14 @@ def _sharded(groups: list[_Group], variant: Variant) -> Iterator[str]:
     yield "parameters are sharded before they come to the device: no rank ever holds the whole model there"
 
 
-def _uneven(model: nn.Module, size: int) -> Iterator[str]:
+def _uneven(model: nn.Module) -> Iterator[str]:
     """Shards are padded to rank 0's, optimizer state is not: the last ranks have less of it."""
     parameters = [p for module in model.modules() for group in groups_of(module) for p in group.fsdp_params]  # type: ignore[attr-defined]
-    short = [p for p in parameters if p._orig_size[0] % size]
+    short = [p for p in parameters if p._orig_size[p.fsdp_placement.dim] % p.mesh_info.shard_mesh_size]
     if not short:
         return
-    missing = sum((p.sharded_size.numel() - _last(p._orig_size, size)) for p in short if p.sharded_param.requires_grad)
+    size = short[0].mesh_info.shard_mesh_size
+    missing = sum(p.sharded_size.numel() - _last(p._orig_size, size) for p in short if p.sharded_param.requires_grad)
     yield (
         f"{len(short)} of {len(parameters)} parameters do not divide by {size}: shards are padded to those of rank 0, "
         f"which needs most; the last rank keeps optimizer state for {missing:,} values fewer"

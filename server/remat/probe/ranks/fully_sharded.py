@@ -64,7 +64,7 @@ def _fsdp() -> ModuleType:
 @contextlib.contextmanager
 def followed(trace: Trace) -> Iterator[None]:
     """Inside it `trace` sees what `fully_shard` takes and gives back, and on which stream."""
-    fsdp = _fsdp()
+    _fsdp()
     inner = importlib.import_module(f"{_INTERNALS}_fsdp_param")
     group = importlib.import_module(f"{_INTERNALS}_fsdp_param_group").FSDPParamGroup
     sharding = importlib.import_module("torch.distributed.tensor._sharding_prop").ShardingPropagator
@@ -78,7 +78,6 @@ def followed(trace: Trace) -> Iterator[None]:
             (streams, "__enter__", _on_its_stream(trace, streams.__enter__)),
             (streams, "__exit__", _on_its_stream(trace, streams.__exit__)),
             *((group, name, _communicating(trace, getattr(group, name))) for name in _AT_WORK),
-            (fsdp.FullyShardedDataParallel, "__init__", _refused),
         ):
             undo.callback(setattr, where, name, getattr(where, name))
             setattr(where, name, value)
@@ -141,13 +140,6 @@ class _Chunks:
         size = self._tensor.size(self._dim)
         start = min(index * self._each, size)
         return self._tensor.narrow(self._dim, start, min(self._each, size - start))
-
-
-def _refused(*_args: object, **_kwargs: object) -> None:
-    raise CannotApplyError(
-        "the code uses FullyShardedDataParallel (FSDP1), which is not supported: estimates are for fully_shard (FSDP2) "
-        "and DistributedDataParallel"
-    )
 
 
 def groups_of(module: nn.Module) -> list[object]:

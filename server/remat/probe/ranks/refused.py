@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import sys
 from typing import TYPE_CHECKING
 
-from remat.probe.ranks.fully_sharded import groups_of, is_sharded
-from remat.probe.ranks.shards import local_of
+from remat.probe.ranks.world import replaced_everywhere
 from remat.probe.variants import CannotApplyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import nn
 
+    from remat.probe.calls import Callee
+
+_TENSOR_PARALLEL = "torch.distributed.tensor.parallel"
+_CLASSES = (
+    ("torch.distributed.fsdp", "FullyShardedDataParallel", "FullyShardedDataParallel (FSDP1)"),
+    ("torch.distributed.fsdp", "CPUOffloadPolicy", "fully_shard with CPUOffloadPolicy"),
+    ("torch.distributed.pipelining", "PipelineStage", "pipeline parallelism"),
+)
 _BY_CLASS = {
-    "FullyShardedDataParallel": "FullyShardedDataParallel (FSDP1)",
     "DeepSpeedEngine": "DeepSpeed (ZeRO)",
     "PipelineEngine": "DeepSpeed's pipeline parallelism",
     "PipelineModule": "DeepSpeed's pipeline parallelism",
-    "PipelineStage": "pipeline parallelism",
-    "FullyShardedDataParallelPlugin": "FullyShardedDataParallel (FSDP1)",
 }
 
 
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Inside it code that begins to train in such a way gets a `CannotApplyError` there."""
+    parallelize = importlib.import_module(_TENSOR_PARALLEL).parallelize_module
+    with contextlib.ExitStack() as undo:
+        for place, name, what in _CLASSES:
+            kind = getattr(sys.modules.get(place), name, None)
+            if kind is not None:
+                undo.callback(setattr, kind, "__init__", kind.__init__)
+                kind.__init__ = _refusal(what)
+        undo.enter_context(replaced_everywhere((parallelize, _refusal("tensor parallelism"))))
+        yield
+
+
 def refuse(model: nn.Module) -> None:
-    """Raises `CannotApplyError` for a model that is made for several ranks in a way that is not estimated."""
+    """Raises `CannotApplyError` for a model that some library made for several ranks in such a way."""
     for part in model.modules():
         for kind in type(part).__mro__:
             if kind.__name__ in _BY_CLASS:
                 raise _unsupported(_BY_CLASS[kind.__name__])
-        for group in groups_of(part):
-            if type(group.offload_policy).__name__ == "CPUOffloadPolicy":  # type: ignore[attr-defined]
-                raise _unsupported("fully_shard with CPUOffloadPolicy")
-            if any(parameter.is_dtensor for parameter in group.fsdp_params):  # type: ignore[attr-defined]
-                raise _unsupported("fully_shard on top of tensor parallelism")
-    if not any(is_sharded(part) for part in model.modules()):
-        for name, parameter in model.named_parameters():
-            if local_of(parameter) is not parameter:
-                raise _unsupported(f"tensor parallelism ({name} is a DTensor)")
+
+
+def _refusal(what: str) -> Callee[None]:
+    def refuse_it(*_args: object, **_kwargs: object) -> None:
+        raise _unsupported(what)
+
+    return refuse_it
 
 
 def _unsupported(what: str) -> CannotApplyError:

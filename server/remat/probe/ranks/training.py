@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from remat.probe.lenient import Assumed
 from remat.probe.ranks import data_parallel, fully_sharded
 from remat.probe.ranks.described import assumptions
-from remat.probe.ranks.refused import refuse
+from remat.probe.ranks.refused import refuse, refusing
 from remat.probe.ranks.world import asking_for_their_number, pretended_ranks
 from remat.probe.variants import CannotApplyError
 
@@ -69,6 +69,7 @@ def ranks_of(variant: Variant, trace: Trace, device: Device) -> Iterator[Ranks]:
         raise CannotApplyError(f"expected sharding none, ddp or fsdp2, got {variant.sharding!r}")
     with (
         fully_sharded.followed(trace),
+        refusing(),
         data_parallel.plain_wrapping(trace) as wrapped,
         pretended_ranks(variant.world_size),
     ):
