@@ -1,11 +1,14 @@
 /** What Remat adds to LSP. Written by scripts/write_protocol.py from server/remat/protocol.py. */
 
-import type { Environment, Failure, Variant, VariantResult } from "./probe/messages";
+import type { Environment, Failure, Timeline, Variant, VariantResult } from "./probe/messages";
 
+export const ADVISE = "remat/advise";
+export const APPLY_PLAN = "remat/applyPlan";
 export const DIAGNOSE = "remat/diagnose";
 export const PROBE = "remat/probe";
 export const PROBE_PROGRESS = "remat/probeProgress";
 export const PROBE_TARGETS = "remat/probeTargets";
+export const SNAPSHOT = "remat/snapshot";
 
 /**
  * A log to diagnose: `text`, else `paths`, the files and folders of one run.
@@ -162,10 +165,18 @@ export interface ProbeCard {
   readonly verdicts: readonly string[];
 }
 
+/** Modules of one list: `path` is where they stand, `decoder.layers.*`; of `of` of them `count` are checkpointed. */
+export interface PlanBlocks {
+  readonly path: string;
+  readonly count: number;
+  readonly of: number;
+}
+
 /**
  * What became of a probe. `environment`: None where the worker did not start.
  *
- * `gpu`: what the table calls the card that was asked for; None where it has none of that name.
+ * `gpu`: what the table calls the card that was asked for; None where it has none of that name. `plans`: for each
+ * variant, in order, what its checkpointing came to, for `PlanParams`.
  */
 export interface ProbeAnswer {
   readonly target: string;
@@ -175,4 +186,96 @@ export interface ProbeAnswer {
   readonly failures: readonly Failure[];
   readonly cards: readonly ProbeCard[];
   readonly gpu: string | null;
+  readonly plans: readonly (readonly PlanBlocks[])[];
+}
+
+/** Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to. */
+export interface PlanParams {
+  readonly target: string;
+  readonly folder: string;
+  readonly way: string;
+  readonly blocks: readonly PlanBlocks[];
+}
+
+/**
+ * What became of a plan. `applied`: the editor has made the edit at `uri`, from `line` on, counted from 1.
+ *
+ * `what`: the change, else why there is none. `notes`: what to know about it. `code`: what to write by hand instead.
+ */
+export interface PlanAnswer {
+  readonly applied: boolean;
+  readonly what: string;
+  readonly notes?: readonly string[];
+  readonly code?: string;
+  readonly uri?: string | null;
+  readonly line?: number | null;
+}
+
+/** What to change about `variant`, so that it needs less and fits into `gpu`. `token` names it in its progress. */
+export interface AdviseParams {
+  readonly token: string;
+  readonly target: string;
+  readonly folder: string;
+  readonly variant: Variant;
+  readonly gpu?: string | null;
+}
+
+/**
+ * One change, simulated: the peak `before` and `after` it. `verdict`: whether that fits into the card, if any.
+ *
+ * `variant`: the one with the change. `plan`: what its checkpointing came to, where it is a plan that can be written.
+ */
+export interface AdviceRow {
+  readonly what: string;
+  readonly variant: Variant;
+  readonly beforeBytes: number;
+  readonly afterBytes: number;
+  readonly peakPhase: string;
+  readonly verdict?: string | null;
+  readonly plan?: readonly PlanBlocks[];
+}
+
+/** `size`: the largest that surely fits, 0 where none does; `beyond` was tried and does not. */
+export interface LargestBatch {
+  readonly size: number;
+  readonly beyond: number | null;
+  readonly minimumBytes: number | null;
+}
+
+/** So that it fits, by checkpointing alone: `row`, for `count` of `of` blocks. Infeasible: not even all suffice. */
+export interface FewestBlocks {
+  readonly count: number;
+  readonly of: number;
+  readonly infeasible: boolean;
+  readonly row: AdviceRow;
+}
+
+/**
+ * What lowers the peak. `dominant`: what the peak consists of; `why`: why checkpointing alone moves it little.
+ *
+ * `changes`: single ones, the greatest gain first. `steps`: one on top of the other, until it fits into `gpu`.
+ */
+export interface AdviseAnswer {
+  readonly gpu: string | null;
+  readonly dominant: string;
+  readonly why: string | null;
+  readonly changes: readonly AdviceRow[];
+  readonly steps: readonly AdviceRow[];
+  readonly fits: boolean | null;
+  readonly largestBatch: LargestBatch | null;
+  readonly fewestBlocks: FewestBlocks | null;
+  readonly simulated: number;
+  readonly failures: readonly Failure[];
+}
+
+/** A file of `torch.cuda.memory._dump_snapshot`. */
+export interface SnapshotParams {
+  readonly path: string;
+}
+
+/** What a real run recorded; `peak_bytes` are those that tensors asked for. */
+export interface Snapshot {
+  readonly name: string;
+  readonly timeline: Timeline;
+  readonly peakBytes: number;
 }

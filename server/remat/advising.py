@@ -37,38 +37,35 @@ class Advice:
 
 def advice(request: Request, python: str, card: Card | None, tell: Callable[[Progress], None]) -> Advice:
     """Advise on the first variant of `request`. Raises OSError where `python` cannot be started."""
-    base = request.variants[0]
     worker = run.start(python, Path(request.folder), mode="estimate")
+    try:
+        return advice_of(worker, request, card, tell)
+    finally:
+        run.end(worker)
+
+
+def advice_of(worker: run.Worker, request: Request, card: Card | None, tell: Callable[[Progress], None]) -> Advice:
+    """The same, asking a worker that runs already. One that is ended meanwhile answers nothing more."""
+    base = request.variants[0]
     known: dict[Variant, VariantResult | Failure] = {}
 
     def ask(variant: Variant) -> VariantResult | None:
         plain = replace(variant, name="")  # what it is called makes no difference
         if plain not in known:
-            known[plain] = _asked(worker, request, variant, tell)
+            known[plain] = _asked(worker, request, variant, lambda p: tell(replace(p, done=len(known), of=0)))
         answer = known[plain]
         return replace(answer, name=variant.name) if isinstance(answer, VariantResult) else None
 
-    try:
-        before = ask(base)
-        if before is None:
-            return Advice(
-                None,
-                None,
-                (),
-                (),
-                None,
-                None,
-                tuple(one for one in known.values() if isinstance(one, Failure)),
-                len(known),
-            )
-        why = advise.why_checkpointing_does_not_help(ask, base)
-        changes = tuple(advise.changes(ask, base))
-        plan = tuple(advise.plan(ask, base, card)) if card else ()
-        batch = advise.largest_batch(ask, base, card) if card else None
-        blocks = advise.fewest_blocks(ask, base, card) if card else None
-        return Advice(before, why, changes, plan, batch, blocks, (), len(known))
-    finally:
-        run.end(worker)
+    before = ask(base)
+    if before is None:
+        failures = tuple(one for one in known.values() if isinstance(one, Failure))
+        return Advice(None, None, (), (), None, None, failures, len(known))
+    why = advise.why_checkpointing_does_not_help(ask, base)
+    changes = tuple(advise.changes(ask, base))
+    plan = tuple(advise.plan(ask, base, card)) if card else ()
+    batch = advise.largest_batch(ask, base, card) if card else None
+    blocks = advise.fewest_blocks(ask, base, card) if card else None
+    return Advice(before, why, changes, plan, batch, blocks, (), len(known))
 
 
 def _asked(

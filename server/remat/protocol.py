@@ -9,14 +9,18 @@ from remat.probe.messages import (  # noqa: TC001 - write_protocol reads the typ
     Environment,
     Failure,
     Mode,
+    Timeline,
     Variant,
     VariantResult,
 )
 
+ADVISE = "remat/advise"
+APPLY_PLAN = "remat/applyPlan"
 DIAGNOSE = "remat/diagnose"
 PROBE = "remat/probe"
 PROBE_PROGRESS = "remat/probeProgress"
 PROBE_TARGETS = "remat/probeTargets"
+SNAPSHOT = "remat/snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +211,21 @@ class ProbeCard:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanBlocks:
+    """Modules of one list: `path` is where they stand, `decoder.layers.*`; of `of` of them `count` are checkpointed."""
+
+    path: str
+    count: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeAnswer:
     """
     What became of a probe. `environment`: None where the worker did not start.
 
-    `gpu`: what the table calls the card that was asked for; None where it has none of that name.
+    `gpu`: what the table calls the card that was asked for; None where it has none of that name. `plans`: for each
+    variant, in order, what its checkpointing came to, for `PlanParams`.
     """
 
     target: str
@@ -221,3 +235,113 @@ class ProbeAnswer:
     failures: tuple[Failure, ...]
     cards: tuple[ProbeCard, ...]
     gpu: str | None
+    plans: tuple[tuple[PlanBlocks, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanParams:
+    """Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to."""
+
+    target: str
+    folder: str
+    way: str
+    blocks: tuple[PlanBlocks, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    """
+    What became of a plan. `applied`: the editor has made the edit at `uri`, from `line` on, counted from 1.
+
+    `what`: the change, else why there is none. `notes`: what to know about it. `code`: what to write by hand instead.
+    """
+
+    applied: bool
+    what: str
+    notes: tuple[str, ...] = ()
+    code: str = ""
+    uri: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseParams:
+    """What to change about `variant`, so that it needs less and fits into `gpu`. `token` names it in its progress."""
+
+    token: str
+    target: str
+    folder: str
+    variant: Variant
+    gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceRow:
+    """
+    One change, simulated: the peak `before` and `after` it. `verdict`: whether that fits into the card, if any.
+
+    `variant`: the one with the change. `plan`: what its checkpointing came to, where it is a plan that can be written.
+    """
+
+    what: str
+    variant: Variant
+    before_bytes: int
+    after_bytes: int
+    peak_phase: str
+    verdict: str | None = None
+    plan: tuple[PlanBlocks, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LargestBatch:
+    """`size`: the largest that surely fits, 0 where none does; `beyond` was tried and does not."""
+
+    size: int
+    beyond: int | None
+    minimum_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FewestBlocks:
+    """So that it fits, by checkpointing alone: `row`, for `count` of `of` blocks. Infeasible: not even all suffice."""
+
+    count: int
+    of: int
+    infeasible: bool
+    row: AdviceRow
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseAnswer:
+    """
+    What lowers the peak. `dominant`: what the peak consists of; `why`: why checkpointing alone moves it little.
+
+    `changes`: single ones, the greatest gain first. `steps`: one on top of the other, until it fits into `gpu`.
+    """
+
+    gpu: str | None
+    dominant: str
+    why: str | None
+    changes: tuple[AdviceRow, ...]
+    steps: tuple[AdviceRow, ...]
+    fits: bool | None
+    largest_batch: LargestBatch | None
+    fewest_blocks: FewestBlocks | None
+    simulated: int
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotParams:
+    """A file of `torch.cuda.memory._dump_snapshot`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a real run recorded; `peak_bytes` are those that tensors asked for."""
+
+    name: str
+    timeline: Timeline
+    peak_bytes: int

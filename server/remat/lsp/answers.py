@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from remat.lsp.analyst import Analyst, Question
+from remat.protocol import Snapshot
 from remat.surroundings import read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from remat.finding import Finding
-    from remat.protocol import DiagnoseParams, Diagnosis
+    from remat.lsp.plans import Prepared
+    from remat.protocol import DiagnoseParams, Diagnosis, PlanAnswer, PlanParams
 
+T = TypeVar("T")
 _LARGEST_CODE = 4 * 1024 * 1024  # bytes
 
 
@@ -37,12 +41,22 @@ class Answers:
         `like`: the analyst whose options and roots hold. `texts`: the open documents by path. Raises OSError.
         """
         unwanted = Event()
-        self._pool = self._pool or ThreadPoolExecutor(1, "remat-answers")
-        work = partial(self._diagnosed, params, like, texts, encoding, unwanted)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await self._in_turn(partial(self._diagnosed, params, like, texts, encoding, unwanted))
         finally:
             unwanted.set()
+
+    async def plan(self, params: PlanParams, like: Analyst, path: str, text: str) -> Prepared | PlanAnswer:
+        """The edits of `text`, the file at `path`, that write a plan into it."""
+        return await self._in_turn(partial(self._planned, params, like, path, text))
+
+    async def snapshot(self, path: str) -> Snapshot:
+        """What a run recorded. Raises OSError, and ValueError where the file is no snapshot."""
+        return await self._in_turn(partial(_recorded, Path(path)))
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        self._pool = self._pool or ThreadPoolExecutor(1, "remat-answers")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def end(self) -> None:
         """Let the thread stop at its next line of a log."""
@@ -60,6 +74,17 @@ class Answers:
         workspace = Workspace(like.roots, partial(_text, texts), partial(self._look, texts), encoding)
         return diagnosis(params, workspace, lambda: not (unwanted.is_set() or self._ended.is_set()))
 
+    def _planned(self, params: PlanParams, like: Analyst, path: str, text: str) -> Prepared | PlanAnswer:
+        from pygls.uris import from_fs_path  # noqa: PLC0415 - `lsp` alone imports this module
+
+        from remat.lint.rule import Context  # noqa: PLC0415 - imports libcst
+        from remat.lsp.plans import prepared  # noqa: PLC0415 - needed by few
+
+        self._analyst.renew()
+        self._analyst.options, self._analyst.roots = like.options, like.roots
+        outcome = self._analyst.answer(Question(from_fs_path(path) or "", path, text, None), lambda: True)
+        return prepared(params, text, (outcome.context if outcome else None) or Context())
+
     def _look(self, texts: Mapping[str, str], path: str) -> tuple[str, Sequence[Finding]] | None:
         """The text that the user sees now, and what the linter finds in it."""
         from pygls.uris import from_fs_path  # noqa: PLC0415 - `lsp` alone imports this module
@@ -69,6 +94,13 @@ class Answers:
             return None
         outcome = self._analyst.answer(Question(from_fs_path(path) or "", path, text, None), lambda: True)
         return (text, outcome.findings) if outcome else None
+
+
+def _recorded(path: Path) -> Snapshot:
+    from remat.probe.recorded import read_snapshot  # noqa: PLC0415 - needed by few
+
+    timeline = read_snapshot(path)
+    return Snapshot(path.name, timeline, max(map(sum, timeline.points), default=0))
 
 
 def _text(texts: Mapping[str, str], path: str) -> str | None:

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from remat.lsp.advices import answer_of, plan_of
 from remat.probe import gpus, run
 from remat.probe.messages import Environment, Failure, Log, Progress, Request, VariantResult
 from remat.protocol import ProbeAnswer, ProbeCard, ProbeProgress
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from remat.probe.messages import Event
-    from remat.protocol import ProbeParams
+    from remat.protocol import AdviseAnswer, AdviseParams, ProbeParams
+
+T = TypeVar("T")
 
 _PATIENCE = 600.0  # seconds that an idle worker keeps its memory
 
@@ -43,13 +46,19 @@ class Probes:
 
         `python`: the interpreter that the user chose; None: the one that is found from the target's folder.
         """
+        return await self._in_turn(partial(self._answered, params, python))
+
+    async def advise(self, params: AdviseParams, python: str | None) -> AdviseAnswer:
+        """Advise on a variant, asking for others of it. Cancelling ends the worker at once."""
+        return await self._in_turn(partial(self._advised, params, python))
+
+    async def _in_turn(self, work: Callable[[threading.Event, Callable[[Callable[[], None]], None]], T]) -> T:
+        """`work` is told what is set when nobody wants its answer any more, and how to say something meanwhile."""
         loop = asyncio.get_running_loop()
         unwanted = threading.Event()
         self._pool = self._pool or ThreadPoolExecutor(1, "remat-probes")
-        tell = partial(self._from_thread, loop)
-        work = loop.run_in_executor(self._pool, partial(self._answered, params, python, unwanted, tell))
         try:
-            return await work
+            return await loop.run_in_executor(self._pool, partial(work, unwanted, partial(self._from_thread, loop)))
         except asyncio.CancelledError:
             unwanted.set()
             if self._asking is unwanted:  # not the worker of another request
@@ -108,30 +117,63 @@ class Probes:
         card = gpus.card(params.gpu) if params.gpu is not None else None
         needs = tuple(_with_process(one, card or gpus.UNKNOWN) for one in found)
         gpu = card.name if card is not None else None
-        return ProbeAnswer(params.target, environment, seconds, needs, tuple(failed), _cards(found), gpu)
+        plans = tuple(plan_of(one) for one in found)
+        return ProbeAnswer(params.target, environment, seconds, needs, tuple(failed), _cards(found), gpu, plans)
 
-    def _events(self, request: Request, python: str | None, unwanted: threading.Event) -> Iterable[Event]:
+    def _advised(
+        self,
+        params: AdviseParams,
+        python: str | None,
+        unwanted: threading.Event,
+        tell: Callable[[Callable[[], None]], None],
+    ) -> AdviseAnswer:
+        from remat.advising import Advice, advice_of  # noqa: PLC0415 - needed by few
+
+        card = gpus.card(params.gpu) if params.gpu is not None else None
+        gpu = card.name if card is not None else None
+        request = Request(params.target, (params.variant,), params.folder, gpu=gpu)
+        self._asking = unwanted
+
+        def hear(doing: Progress) -> None:
+            said = ProbeProgress(params.token, doing.stage, doing.variant, doing.done, doing.of)
+            tell(partial(self._progress, said))
+
+        worker = self._started(request, python, unwanted)
+        if isinstance(worker, Failure):
+            return answer_of(Advice(None, None, (), (), None, None, (worker,), 0), card)
+        try:
+            return answer_of(advice_of(worker, request, card, hear), card)
+        finally:
+            self._left(worker)
+
+    def _started(self, request: Request, python: str | None, unwanted: threading.Event) -> run.Worker | Failure:
         try:
             interpreter = _interpreter(request, python)
             worker = self._warm(interpreter, request)
         except ValueError as error:
-            return [Failure(None, "import", str(error))]
+            return Failure(None, "import", str(error))
         except OSError as error:
-            return [
-                Failure(None, "import", f"{error.filename or 'the interpreter'} cannot be started: {error.strerror}")
-            ]
+            what = error.filename or "the interpreter"
+            return Failure(None, "import", f"{what} cannot be started: {error.strerror}")
         if unwanted.is_set():  # cancelled while it was being started
             run.cancel(worker)
-        return self._asked(worker, request)
+        return worker
+
+    def _events(self, request: Request, python: str | None, unwanted: threading.Event) -> Iterable[Event]:
+        worker = self._started(request, python, unwanted)
+        return [worker] if isinstance(worker, Failure) else self._asked(worker, request)
 
     def _asked(self, worker: run.Worker, request: Request) -> Iterator[Event]:
         try:
             yield from run.ask(worker, request)
         finally:
-            if run.alive(worker):
-                self._rest()
-            else:
-                self._discard()
+            self._left(worker)
+
+    def _left(self, worker: run.Worker) -> None:
+        if run.alive(worker):
+            self._rest()
+        else:
+            self._discard()
 
     def _warm(self, python: str, request: Request) -> run.Worker:
         """Give the worker of the last probe where it would answer as a new one does. Raises OSError."""

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from remat.probe.messages import decoded
-from remat.protocol import DIAGNOSE, PROBE, PROBE_TARGETS, DiagnoseParams, ProbeParams, ProbeTargetsParams
+from remat.protocol import (
+    ADVISE,
+    APPLY_PLAN,
+    DIAGNOSE,
+    PROBE,
+    PROBE_TARGETS,
+    SNAPSHOT,
+    AdviseParams,
+    DiagnoseParams,
+    PlanParams,
+    ProbeParams,
+    ProbeTargetsParams,
+    SnapshotParams,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS = frozenset({DIAGNOSE, PROBE, PROBE_TARGETS})
+OURS = frozenset({ADVISE, APPLY_PLAN, DIAGNOSE, PROBE, PROBE_TARGETS, SNAPSHOT})
+T = TypeVar("T")
 
 
 def diagnose_params(given: object) -> DiagnoseParams:
@@ -27,10 +41,29 @@ def diagnose_params(given: object) -> DiagnoseParams:
 
 def probe_params(given: object) -> ProbeParams:
     """What an editor asks to have probed. Raises ValueError, saying what was expected."""
+    return _read(ProbeParams, given, PROBE)
+
+
+def plan_params(given: object) -> PlanParams:
+    """Which plan is to be written where. Raises ValueError, saying what was expected."""
+    return _read(PlanParams, given, APPLY_PLAN)
+
+
+def advise_params(given: object) -> AdviseParams:
+    """What advice is wanted about. Raises ValueError, saying what was expected."""
+    return _read(AdviseParams, given, ADVISE)
+
+
+def snapshot_params(given: object) -> SnapshotParams:
+    """Which file is to be read. Raises ValueError, saying what was expected."""
+    return _read(SnapshotParams, given, SNAPSHOT)
+
+
+def _read(kind: type[T], given: object, method: str) -> T:
     try:
-        return decoded(ProbeParams, _snake_case(_object(given, PROBE)))
+        return decoded(kind, _snake_case(_object(given, method)))
     except TypeError as error:  # a field without a default is not there
-        raise ValueError(f"{PROBE}: {error}") from error
+        raise ValueError(f"{method}: {error}") from error
 
 
 def _snake_case(given: object) -> object:

@@ -24,12 +24,14 @@ from remat.lsp.protocol import Server
 from remat.lsp.publish import Publisher, Report, report
 from remat.lsp.requests import as_json
 from remat.lsp.session import Session
-from remat.protocol import DIAGNOSE, PROBE, PROBE_PROGRESS, PROBE_TARGETS
+from remat.protocol import ADVISE, APPLY_PLAN, DIAGNOSE, PROBE, PROBE_PROGRESS, PROBE_TARGETS, SNAPSHOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from remat.finding import Edit
     from remat.lsp.contexts import Problems
+    from remat.lsp.documents import Document
     from remat.protocol import ProbeProgress
 
 WATCHED = ("**/pyproject.toml", "**/{.gitignore,.ignore}", "**/*.{json,yaml,yml}", "**/*.py")
@@ -48,7 +50,7 @@ class Conversation:
         self.documents: Documents
         self.publisher: Publisher
         self.analyst = Analyst(self._say, self._tell)
-        self.extensions = Extensions(lambda: self.documents, self.analyst, Say(self._probing, self._note))
+        self.extensions = Extensions(lambda: self.documents, self.analyst, Say(self._probing, self._note, self._edit))
 
     def initialize(self, params: types.InitializeParams) -> None:
         server, old = self.server, self.server.workspace
@@ -160,6 +162,12 @@ class Conversation:
     def _note(self, sentence: str) -> None:
         self.server.log.write("info", sentence)
 
+    async def _edit(self, document: Document, edits: Iterable[Edit], label: str) -> bool:
+        """Have the editor make the edits; whether it did."""
+        edit = Editor(self.client.versioned_edits).edit(document, edits)
+        answer = await self.server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit, label))
+        return answer.applied
+
     def _tell(self, path: str, problems: Problems) -> None:
         """Called by the analyst, in its thread: show what is wrong in a pyproject.toml, or that nothing is any more."""
         from remat.lsp.configuration import configuration_diagnostics  # noqa: PLC0415 - needed by few
@@ -188,6 +196,9 @@ def build() -> tuple[Server, Conversation]:
         (types.EXIT, talk.exited),
         (DIAGNOSE, talk.extensions.diagnosed),
         (PROBE, talk.extensions.probed),
+        (ADVISE, talk.extensions.advised),
+        (APPLY_PLAN, talk.extensions.planned),
+        (SNAPSHOT, talk.extensions.recorded),
         (PROBE_TARGETS, talk.extensions.targets),
     ):
         server.feature(method)(partial(handler))  # pygls marks what it is given, which no bound method allows

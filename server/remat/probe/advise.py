@@ -55,6 +55,7 @@ class Blocks:
 
     count: int
     of: int
+    variant: Variant
     result: VariantResult
     infeasible: bool
     """not even all of them suffice: `count` is all, and `result` what is then needed"""
@@ -108,6 +109,14 @@ def why_checkpointing_does_not_help(ask: Ask, base: Variant) -> str | None:
     return f"checkpointing frees {_gib(freed)} of activations, {stays}: it is in {after.peak_phase}, with {held}"
 
 
+def what_dominates(result: VariantResult) -> str:
+    """One sentence: what is alive at the peak, the most of it first."""
+    held = sorted(((size, name) for name, size in result.by_category.items() if size), reverse=True)
+    parts = [f"{_gib(size)} of {name}" for size, name in held[:2]]
+    consists = f": {' and '.join(parts)}" if parts else ""
+    return f"the peak of {_gib(result.allocated_bytes)} is in {result.peak_phase}{consists}"
+
+
 def largest_batch(ask: Ask, base: Variant, card: Card) -> Batch | None:
     """The largest batch that surely fits into `card`, found by simulating it and one more; None where none can be."""
 
@@ -155,24 +164,25 @@ def fewest_blocks(ask: Ask, base: Variant, card: Card) -> Blocks | None:
 
     None where the step fits without any, or the model has no repeated blocks.
     """
-    none = ask(replace(base, name="none", checkpointing="none"))
-    every = ask(replace(base, name="all", checkpointing="all"))
+    chosen = replace(base, name="all", checkpointing="all")
+    none, every = ask(replace(base, name="none", checkpointing="none")), ask(chosen)
     if none is None or every is None or verdict(none, card) is Verdict.FITS:
         return None
     of = max((entry.count for entry in every.checkpointed), default=0)
     if of == 0:
         return None
     if verdict(every, card) is not Verdict.FITS:
-        return Blocks(of, of, every, infeasible=True)
+        return Blocks(of, of, chosen, every, infeasible=True)
     low, high, best = 0, of, every
     while high - low > 1:
         middle = (low + high) // 2
-        result = ask(replace(base, name=f"first-{middle}", checkpointing=f"first-{middle}"))
+        first = replace(base, name=f"first-{middle}", checkpointing=f"first-{middle}")
+        result = ask(first)
         if result is not None and verdict(result, card) is Verdict.FITS:
-            high, best = middle, result
+            high, best, chosen = middle, result, first
         else:
             low = middle
-    return Blocks(high, of, best, infeasible=False)
+    return Blocks(high, of, chosen, best, infeasible=False)
 
 
 def _levers(base: Variant, result: VariantResult) -> Iterator[tuple[str, Variant]]:

@@ -121,3 +121,73 @@ async def test_the_process_is_what_is_reserved_and_the_context_of_the_card(conne
     process = first.processBytes
     low, high = (first.reservedBytes + mebibytes * 2**20 for mebibytes in context)
     assert (process.low, process.high) == (low, high)
+
+
+DEEP = """\
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+
+
+async def test_a_plan_that_was_probed_is_written_advised_and_then_needs_what_was_said(connect, project):
+    (project / "deep.py").write_text(DEEP)
+    target = f"{project / 'deep.py'}:Deep"
+    sizes = {"batch": 4096, "seq": None}
+    async with connect(project, options={"interpreter": sys.executable}) as editor:
+        taken = []
+
+        @editor.client.feature(types.WORKSPACE_APPLY_EDIT)
+        def take(params):
+            taken.append(params)
+            return types.ApplyWorkspaceEditResult(applied=True)
+
+        heard = []
+        editor.client.feature("remat/probeProgress")(lambda progress: heard.append(progress))  # noqa: PLW0108
+        given = {
+            "token": "a",
+            "target": target,
+            "folder": str(project),
+            "gpu": "T4",
+            "variant": {"name": "now", **sizes},
+        }
+        advice = await editor.client.protocol.send_request_async("remat/advise", given)
+        assert advice.failures == []
+        assert advice.gpu == "T4"
+        assert advice.fits
+        assert "activations" in advice.dominant
+        (every,) = [row for row in advice.changes if row.variant.checkpointing == "all"]
+        assert every.afterBytes < every.beforeBytes
+        assert [(one.path, one.count, one.of) for one in every.plan] == [("blocks.*", 4, 4)]
+        assert advice.largestBatch.size > 4096
+        assert {progress.token for progress in heard} == {"a"}
+
+        editor.open("deep.py", DEEP)
+        blocks = [{"path": one.path, "count": one.count, "of": one.of} for one in every.plan]
+        plan = {"target": target, "folder": str(project), "way": "all", "blocks": blocks}
+        assert (await editor.client.protocol.send_request_async("remat/applyPlan", plan)).applied
+        after = editor.applied("deep.py", types.CodeAction("", edit=taken[0].edit))
+        editor.change("deep.py", [types.TextDocumentContentChangeWholeDocument(after)], after)
+        editor.save("deep.py")
+        variants = [variant]
+        answer = await ask(editor, {**asked(project, "Deep", device="cuda"), "target": target, "variants": variants})
+        assert answer.variants[0].allocatedBytes == every.afterBytes
+        assert [(one.path, one.count, one.of) for one in answer.plans[0]] == [("blocks.*", 4, 4)]
