@@ -69,14 +69,15 @@ def asking_for_their_number() -> Iterator[None]:
     if not dist.is_available() or dist.is_initialized():
         yield
         return
-    c10d = dist.distributed_c10d
-    kept = c10d.init_process_group
-    # Both names are looked up when a mesh or the user's code starts a group.
-    c10d.init_process_group = dist.init_process_group = ask
-    try:
+    with contextlib.ExitStack() as undo:
+        for where, name in (
+            (dist, "init_process_group"),
+            (dist.distributed_c10d, "init_process_group"),
+            (dist.device_mesh.DeviceMesh, "__init__"),
+        ):
+            undo.callback(setattr, where, name, getattr(where, name))
+            setattr(where, name, ask)
         yield
-    finally:
-        c10d.init_process_group = dist.init_process_group = kept
 
 
 @contextlib.contextmanager
