@@ -126,6 +126,7 @@ def test_columns_keep_apart_however_large_the_figures_are() -> None:
         (["--budget", "much"], "expected a size"),
         (["--gpu", "Voodoo 2"], "no card"),
         (["--optimizer", "magic"], "is no optimizer"),
+        (["--sharding", "fsdp2"], "--world-size N"),
         (["--batch", "0"], "--batch"),
         (["--python", "/no/such/python"], "does not exist"),
     ],
@@ -139,6 +140,11 @@ def test_an_option_that_means_nothing_ends_with_2_and_says_so(options: list[str]
 
 def _path() -> dict[str, str]:
     return {"PYTHONPATH": str(Path(__file__).parent.parent / "server"), "PATH": ""}
+
+
+def test_the_head_of_the_table_says_that_figures_are_one_rank_s() -> None:
+    head = "".join(piece.text for piece in as_text(probed(variants=(replace(RESULT, world_size=128),)))).splitlines()[0]
+    assert "estimated for cuda, each of 128 ranks" in head
 
 
 def test_the_head_of_the_table_says_the_sizes_that_were_used() -> None:

@@ -23,7 +23,9 @@ from torch.nn.parallel import DistributedDataParallel
 from remat.probe.allocator import MIB, CachingAllocator
 from remat.probe.built import Built, Inputs
 from remat.probe.estimate import estimate
-from remat.probe.messages import Variant
+from remat.probe.measurable import CannotMeasureError
+from remat.probe.measure import measure
+from remat.probe.messages import Limits, Variant
 from remat.probe.ranks.fully_sharded import _Chunks
 from remat.probe.variants import CannotApplyError
 
@@ -251,6 +253,12 @@ def test_a_model_without_repeated_blocks_is_gathered_at_once_and_told_so() -> No
 def test_sharding_needs_a_number_of_ranks() -> None:
     with pytest.raises(CannotApplyError, match="--world-size N"):
         estimated(sharding="fsdp2")
+
+
+def test_several_ranks_are_not_measured() -> None:
+    built = Built(Net, lambda *_: Inputs((tokens(),)), lambda out, _: out)
+    with pytest.raises(CannotMeasureError, match="one process is measured, and 4 ranks are asked for"):
+        measure(built, Variant("v", world_size=4), "cpu", Limits())
 
 
 def test_ranks_are_forgotten_after_an_estimate() -> None:

@@ -66,6 +66,11 @@ def measure(
             "adamw-8bit stands for the size of its state, and no step of it can be run",
             "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
         )
+    if variant.world_size is not None:
+        raise CannotMeasureError(
+            f"one process is measured, and {variant.world_size} ranks are asked for",
+            "estimate it (--mode estimate), or leave --world-size and --sharding out",
+        )
     refuse_too_large(expected, place, limits)
     with reporting_no_room(place, lambda: clock.stage):
         memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)

@@ -27,6 +27,7 @@ _LETTERS = {
     "activations": ("a", "green"),
     "recomputed": ("r", "yellow"),
     "temporaries": ("t", "red"),
+    "communication": ("c", "cyan"),
     "workspaces": ("w", "white"),
     "inputs": ("i", "white"),
     "outputs": ("u", "white"),
@@ -114,6 +115,8 @@ def _heading(probed: Probed) -> Iterator[Piece]:
     kinds = " and ".join(dict.fromkeys(result.kind for result in probed.variants))
     yield Piece(visible(probed.target), "bold")
     yield Piece(f": one training step, {kinds} for {probed.device}")
+    ranks = max((result.world_size or 0 for result in probed.variants), default=0)
+    yield Piece(f", each of {ranks} ranks" if ranks else "")
     yield Piece(f", {sizes}" if (sizes := _sizes(probed.variants)) else "")
     yield Piece(f", torch {versions['torch']}" if "torch" in versions else "")
     yield Piece(f", {probed.seconds:.1f} s\n\n")
