@@ -46,6 +46,8 @@ class _RealStaysReal(TorchDispatchMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
+        if FakeTensor in types:
+            return func(*args, **(kwargs or {}))
         tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if tensors and not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in tensors):
             with torch.utils._python_dispatch._disable_current_modes():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
@@ -53,6 +53,8 @@ _MAKING = _operators(_FRESH)
 _CPU = torch.device("cpu")
 _guard = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 """makes a fake's data pointer an error, where torch has it"""
+_ITEM = torch.ops.aten._local_scalar_dense.default
+_ON_LISTS = {torch.ops.aten._foreach_sqrt.default: torch.ops.aten.sqrt.default}
 _MOST_KNOWN = 8192
 _known: dict[object, _Made] = {}
 """what operators make of arguments like these: layers repeat, and Python's meta kernels take a while each"""
@@ -62,12 +64,17 @@ def run_quickly(
     mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
     """The fake result of `func`, or NotImplemented where only `FakeTensorMode` knows it."""
-    if _returns_nothing(func):  # an optimizer's: no shape changes, and nothing is there to compute
-        return NotImplemented if _likeness(args) is None else None
-    if func not in _MAKING:
-        if func not in _SHARING or _likeness(args) is None or (kwargs and _likeness(kwargs.values()) is None):
-            return NotImplemented
-        return _run(mode, func, args, kwargs)
+    if func in _MAKING:
+        return _remembered(mode, func, args, kwargs)
+    if func in _SHARING:
+        plain = _likeness(args) is not None and (not kwargs or _likeness(kwargs.values()) is not None)
+        return _run(mode, func, args, kwargs) if plain else NotImplemented
+    return _of_optimizer(mode, func, args, kwargs)
+
+
+def _remembered(
+    mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     if kwargs.get("device") is not None:  # where `_to_copy` goes: the meta kernel would make a real tensor there
         kwargs = {name: value for name, value in kwargs.items() if name != "device"}
     like, named = _likeness(args), _likeness(kwargs.values()) if kwargs else ()
@@ -86,6 +93,33 @@ def run_quickly(
             _known.clear()
         _known[key] = made
     return out
+
+
+def _of_optimizer(
+    mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """What an optimizer asks of all parameters at once, or of the count of its steps."""
+    if _returns_nothing(func):  # no shape changes, and nothing is there to compute
+        return NotImplemented if _likeness(args) is None else None
+    if func in _ON_LISTS and len(args) == 1 and not kwargs:
+        return _one_by_one(mode, _ON_LISTS[func], args[0])
+    if func is _ITEM and getattr(args[0], "constant", None) is not None:
+        return _value(args[0])
+    return NotImplemented
+
+
+def _one_by_one(mode: FakeTensorMode, func: torch._ops.OpOverload, items: object) -> object:
+    """The results of `func`, which has one argument, for a list of tensors."""
+    if not isinstance(items, list):
+        return NotImplemented
+    out = [run_quickly(mode, func, (item,), {}) for item in items]
+    return NotImplemented if any(one is NotImplemented for one in out) else out
+
+
+def _value(made_of_a_number: object) -> object:
+    constant = cast("FakeTensor", made_of_a_number).constant
+    with torch._C._DisableTorchDispatch():
+        return cast("torch.Tensor", constant).item()
 
 
 @cache
