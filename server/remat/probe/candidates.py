@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from torch import nn
 
@@ -24,6 +25,7 @@ _MASKS = re.compile(r".*mask.*")
 _TEXTS = re.compile(
     r"(encoder_hidden_states|context|cond|conditioning|text|memory|.*_embeds?|.*embeddings?|hidden_states)"
 )
+_SEQUENCES = re.compile(r"(encoder_)?hidden_states|context|memory|text|src|tgt|.*_tokens|.*_sequence")
 _STATES = re.compile(r"(h|h0|hx|hidden|state|hidden_state|prev_state)")
 _PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|inputs?|data|.*samples?|.*latents?")
 _LENGTHS = re.compile(r"(lengths?|.*_lengths?|lens?|seq_lens?)")
@@ -41,6 +43,10 @@ class Facts:
     condition: int | None = None
     states: tuple[int, int] | None = None
     """layers and width of a recurrent state"""
+    cells: bool = False
+    """the recurrent layer is an LSTM, whose state is a pair"""
+    first: nn.Module | None = None
+    """the first convolution of any rank"""
     image: tuple[int, ...] | None = None
     """given by the user"""
     channels: int | None = None
@@ -62,17 +68,52 @@ def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
         width=linear.in_features if linear is not None else None,
         condition=condition,
         states=states,
+        cells=isinstance(recurrent, nn.LSTM),
+        first=next((m for m in parts if isinstance(m, nn.Conv1d | nn.Conv2d | nn.Conv3d)), None),
         image=image,
         channels=next((m.in_channels for m in parts if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)), None),
     )
 
 
-def candidates(name: str, use: Use, known: Facts) -> list[Shape]:
+def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
     """Return shapes of one input, the likeliest first."""
-    by_module = list(_of_module(use, known)) if use.consumer is not None else []
+    by_module = list(_of_module(name, use, known)) if use.consumer is not None else []
+    if use.turned:
+        by_module = [*_turned(use), *by_module]
     found = [*by_module, *_of_name(name, known), *_of_anything(name, use, known)]
-    ranked = [shape for shape in found if use.rank is None or len(shape.dims) == use.rank]
-    return list(dict.fromkeys(ranked or [*_of_rank(use.rank, known), *found]))
+    if use.rank is None:
+        return list(dict.fromkeys([*_recurrent(name, known), *found, *_turned(use), *_of_every_rank(known)]))
+    found += _turned(use)
+    ranked = [shape for shape in found if len(shape.dims) == use.rank]
+    return list(dict.fromkeys([*ranked, *_of_rank(use, known)] if ranked else [*_of_rank(use, known), *found]))
+
+
+State: TypeAlias = "tuple[Shape, ...]"
+
+
+def _recurrent(name: str, known: Facts) -> Iterator[State]:
+    """Yield the pair of states of an LSTM."""
+    if known.cells and known.states and _STATES.fullmatch(name.lower()):
+        yield (Shape((known.states[0], BATCH, known.states[1])),) * 2
+
+
+def _turned(use: Use) -> list[Shape]:
+    """Return what a convolution sees with its channels last, where the forward turns its input."""
+    if isinstance(use.consumer, nn.Conv1d):
+        return [Shape((BATCH, SEQ, use.consumer.in_channels))]
+    if isinstance(use.consumer, nn.Conv2d):
+        return [Shape((BATCH, 224, 224, use.consumer.in_channels))]
+    return []
+
+
+def _of_every_rank(known: Facts) -> Iterator[Shape]:
+    """Yield pictures as models take them that aren't made of convolutions on them."""
+    first = known.first
+    if isinstance(first, nn.Conv1d):
+        yield from (Shape((BATCH, first.in_channels, length)) for length in (SEQ, 1024, 16384, 65536))
+    elif isinstance(first, nn.Conv3d):
+        yield Shape((BATCH, first.in_channels, 16, 112, 112))
+    yield from (Shape((BATCH, 224, 224, channels)) for channels in (3, 1))
 
 
 def by_name(name: str, known: Facts) -> list[Shape]:
@@ -80,7 +121,7 @@ def by_name(name: str, known: Facts) -> list[Shape]:
     return list(_of_name(name, known)) if not _MASKS.fullmatch(name.lower()) else []
 
 
-def _of_module(use: Use, known: Facts) -> Iterator[Shape]:
+def _of_module(name: str, use: Use, known: Facts) -> Iterator[Shape]:
     module = use.consumer
     if isinstance(module, nn.Embedding):
         yield Shape((BATCH, SEQ), "int", module.num_embeddings)
@@ -96,7 +137,7 @@ def _of_module(use: Use, known: Facts) -> Iterator[Shape]:
             Shape((BATCH, module.in_channels, *s)) for s in ((16, 112, 112), (64, 64, 64), (32, 32, 32), (16, 224, 224))
         )
     elif isinstance(module, nn.Linear):
-        yield from _vectors(module.in_features, use)
+        yield from _vectors(module.in_features, use, name)
     else:
         yield from _of_other_module(module, known)
 
@@ -126,7 +167,14 @@ def _images(channels: int, known: Facts) -> Iterator[Shape]:
     yield from (Shape((BATCH, channels, *pair)) for pair in dict.fromkeys(sides))
 
 
-def _vectors(width: int, use: Use) -> Iterator[Shape]:
+def _few_images(known: Facts) -> Iterator[Shape]:
+    for channels in (3, 1):
+        yield from itertools.islice(_images(channels, known), 4)
+
+
+def _vectors(width: int, use: Use, name: str = "") -> Iterator[Shape]:
+    if _SEQUENCES.fullmatch(name.lower()):
+        yield Shape((BATCH, 77 if name.startswith(("encoder", "context", "text")) else SEQ, width))
     if use.flattened:
         for channels in (1, 3):
             side = round((width / channels) ** 0.5)
@@ -159,23 +207,29 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
 def _of_anything(name: str, use: Use, known: Facts) -> Iterator[Shape]:
     """Yield what models take most, for an input of which nothing better is known or fits."""
     if known.channels and (_PICTURES.fullmatch(name.lower()) or use.flattened):
-        yield from (*_images(known.channels, known), *_images(3, known), *_images(1, known))
+        yield from (*_images(known.channels, known), *_few_images(known))
     if known.vocabulary:
         yield Shape((BATCH, SEQ), "int", known.vocabulary)
     if known.width:
         yield from _vectors(known.width, use)
-    yield from (*_images(3, known), *_images(1, known))
+    yield from _few_images(known)
 
 
-def _of_rank(rank: int | None, known: Facts) -> list[Shape]:
+def _of_rank(use: Use, known: Facts) -> list[Shape]:
     width = known.width or 64
+    conv = use.consumer
+    if isinstance(conv, nn.Conv2d) and use.rank == 3:
+        return [Shape((BATCH, conv.in_channels, length)) for length in (SEQ, 8192)]
+    if isinstance(conv, nn.Conv2d) and use.rank == 5:  # pictures of a film, which the forward takes one by one
+        side = next(iter(known.sides), (64, 64))
+        return [Shape((BATCH, conv.in_channels, 8, *side)), Shape((BATCH, 8, conv.in_channels, *side))]
     shapes = {
-        1: Shape((BATCH,)),
-        2: Shape((BATCH, width)),
-        3: Shape((BATCH, SEQ, width)),
-        4: Shape((BATCH, 3, 224, 224)),
+        1: [Shape((BATCH,))],
+        2: [Shape((BATCH, width))],
+        3: [Shape((BATCH, SEQ, width))],
+        4: [Shape((BATCH, 3, 224, 224))],
     }
-    return [shapes[rank]] if rank in shapes else []
+    return shapes.get(use.rank or 0, [])
 
 
 def _named_sides(model: nn.Module) -> Iterator[tuple[int, ...]]:

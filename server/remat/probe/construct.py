@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
+import itertools
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from remat.probe.as_called import as_called, parameters_of, undecided
+from remat.probe.building import outside
 from remat.probe.built import FactMissingError
-from remat.probe.loading import read
-from remat.probe.scopes import evaluate_in, scopes_around
-from remat.probe.statements import dotted
+from remat.probe.call_sites import project_folders, sites
+from remat.probe.guards import error_location
+from remat.probe.settings_files import attributes_read, holders, named_settings, spelled_settings
+from remat.probe.spelled import OPEN, listed, spelled, without_site
+from remat.probe.unwritten import nothing_written
+from remat.probe.ways import Arguments, Ways
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from remat.probe.calls import Callee
     from remat.probe.loading import File
@@ -26,51 +31,150 @@ _CONFIG_NAMES = re.compile(
     r"(config|cfg|conf|args|hparams|hps?|params|opts?|options|configuration|model_?(config|args|cfg|params)|.*_config|.*_args|.*_cfg)"
 )
 _CONFIG_CLASSES = re.compile(r".*(Config|Configuration|Args|Arguments|Hparams|HParams|Params|Options|Cfg|Settings)")
-_MOST_FILES, _LARGEST = 40, 200_000
+_MOST_WAYS = 6
+_ENOUGH = 2  # entries by which a file of settings is recognised
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What a class or function is called with, each made anew by its function."""
-
-    positional: tuple[Callable[[], object], ...] = ()
-    named: tuple[tuple[str, Callable[[], object]], ...] = ()
-    assumptions: tuple[str, ...] = ()
-
-    def call(self, callee: Callee[object]) -> object:
-        return callee(*(make() for make in self.positional), **{name: make() for name, make in self.named})
-
-
-def arguments_for(callee: Callee[object], file: File, place: Location, inside: str = "{}") -> Arguments:
+def arguments_for(
+    callee: Callee[object], file: File, place: Location, inside: str = "{}", config: str | None = None
+) -> Ways:
     """Find what `callee` has to be called with. Raises FactMissingError, which names what can't be known.
 
     `inside`: the expression that its call is a part of, such as `GPT({})` for a configuration.
+    `config`: the file that its configuration is read from, if the user named one.
     """
     needed = [
-        p for p in _parameters(callee) if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
+        p for p in parameters_of(callee) if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
     ]
-    if not needed:
-        return Arguments()
-    configs = {p.name: config_class(p, callee, file) for p in needed}
-    if all(cls is not None for cls in configs.values()):
-        try:
-            return _configured(cast("dict[str, type]", configs), file, place, _call_of(callee, inside))
-        except FactMissingError:
-            found = _as_called(callee, file)
-            if found is None:
-                raise
-            return found
-    found = _as_called(callee, file)
-    if found is not None:
-        return found
-    name = getattr(callee, "__name__", "model")
-    missing = [p.name for p in needed if configs[p.name] is None]
-    given = ", ".join(f"{p.name}=…" for p in needed)
-    raise FactMissingError(
-        f"{_listed(missing)} of `{name}(…)`, which {'has' if len(missing) == 1 else 'have'} no default",
-        f"add above line {place.line} of {place.path}: # remat: probe(model={inside.format(f'{name}({given})')})",
-        place,
+    if config is not None:
+        return _with_config(needed, file, place, config)
+    unset = [] if needed else undecided(callee)
+    if not needed and not unset:
+        return Ways([Arguments()], later=lambda error: _ways_after(callee, file, error))
+    asked = _Asked(
+        callee, file, place, inside, needed or unset, {p.name: config_class(p, callee, file) for p in needed}
     )
+    inner: FactMissingError | None = None
+    plain: Ways | None = None
+    if all(cls is not None for cls in asked.configs.values()):
+        try:
+            plain = _configured(asked)
+        except FactMissingError as error:
+            inner = error
+        if plain is not None and not unset and not _is_open(asked.configs):
+            return plain
+    found = list(itertools.islice(as_called(callee, file), _MOST_WAYS))
+    if plain is not None:
+        return Ways([*found, *plain.ways], plain.question or partial(_fails, asked, by_call=bool(found)))
+    if found:
+        return Ways(found, partial(_fails, asked, by_call=True))
+    if inner is not None:
+        raise inner
+    settings = _with_settings(asked)
+    if settings is None:
+        raise _question(asked)
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for: the parameters of `callee` that nothing tells yet, and what classes of settings they take."""
+
+    callee: Callee[object]
+    file: File
+    place: Location
+    inside: str
+    open: list[inspect.Parameter]
+    configs: Mapping[str, type | None]
+
+    @property
+    def name(self) -> str:
+        return getattr(self.callee, "__name__", "model")
+
+    def line(self, said: str) -> str:
+        return f"add above line {self.place.line} of {self.place.path}: # remat: probe({said})"
+
+
+def _is_open(configs: Mapping[str, type | None]) -> bool:
+    return any(cls is not None and undecided(cast("Callee[object]", cls)) for cls in configs.values())
+
+
+def _ways_after(callee: Callee[object], file: File, error: Exception) -> list[Arguments]:
+    """Return ways to make what can't be made with its defaults: with the file it asked for, or as it is called."""
+    with outside():
+        if isinstance(error, FileNotFoundError):
+            return _with_its_file(callee, file, str(error.filename))
+        return list(itertools.islice(as_called(callee, file), _MOST_WAYS))
+
+
+def _with_its_file(callee: Callee[object], file: File, name: str) -> list[Arguments]:
+    """Give the whole path of a file that a default names, where the project has one of that name."""
+    parameter = next((p.name for p in parameters_of(callee) if p.default == name), None)
+    there = [folder / name for folder in project_folders(file) if (folder / name).is_file()]
+    if parameter is None or len(there) != 1:
+        return []
+    return [Arguments((), ((parameter, lambda: str(there[0])),), (f"{parameter} is {there[0]}",))]
+
+
+def _question(asked: _Asked) -> FactMissingError:
+    """Ask for what no default and no call in the project tells, with the line to add."""
+    needed = {p.name: _of_class(asked.configs.get(p.name)) or OPEN for p in asked.open}
+    with nothing_written():
+        spelt = [spelled(site, asked.callee, needed) for site in sites(asked.callee, asked.file) if not site.method]
+    ways = [*spelt, without_site(asked.callee, needed)]
+    best = min((way for way in ways if way.open), key=lambda way: len(way.open), default=ways[-1])
+    default = "no default" if asked.open[0].default is inspect.Parameter.empty else "to be set"
+    have = "has" if len(best.open) == 1 else "have"
+    line = asked.line(f"model={asked.inside.format(best.text)}")
+    return FactMissingError(f"{best.missing()} of `{asked.name}(…)`, which {have} {default}", line, asked.place)
+
+
+def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: bool) -> FactMissingError:
+    """Ask for what defaults, or a call in the project, give to no avail."""
+    question = _question(asked)
+    if not by_call:
+        return question
+    place = error_location(error)
+    where = f" at {place.path}:{place.line}" if place else ""
+    fact = f"how `{asked.name}` is made: {', '.join(said)} it fails{where} ({type(error).__name__}: {error})"
+    return FactMissingError(fact, question.how, question.location)
+
+
+def _of_class(cls: type | None) -> str | None:
+    """Spell a configuration that has defaults for all it needs."""
+    if cls is None or any(p.default is p.empty for p in parameters_of(cast("Callee[object]", cls))):
+        return None
+    return f"{cls.__name__}()"
+
+
+def _with_config(needed: list[inspect.Parameter], file: File, place: Location, config: str) -> Ways:
+    if len(needed) != 1:
+        names = listed([f"`{p.name}`" for p in needed]) if needed else "nothing"
+        raise FactMissingError(f"`config=` gives one parameter, and {names} is needed", "say it with model=…", place)
+    name = needed[0].name
+    return Ways([Arguments((), ((name, lambda: named_settings(config, file)),), (f"{name} is read from {config}",))])
+
+
+def _with_settings(asked: _Asked) -> Ways | None:
+    """Give the one parameter that is a configuration what a file, or the options of a script, hold."""
+    name = asked.open[0].name
+    if len(asked.open) != 1 or asked.configs[name] is not None:
+        return None
+    wanted = attributes_read(asked.callee, name, asked.file)
+    if not wanted:
+        return None
+    found = holders(wanted, asked.file) if len(wanted) >= _ENOUGH else []
+    if len(found) == 1:
+        said = found[0].said if found[0].is_file else f"the options of {found[0].said}"
+        return Ways([Arguments((), ((name, found[0].make),), (f"{name} is read from {said}",))])
+    fact = f"`{name}` of `{asked.name}(…)`, of which it reads {', '.join(sorted(wanted))}"
+    if not found or not found[0].is_file:
+        text = asked.inside.format(f"{asked.name}({name}={spelled_settings(wanted)})")
+        raise FactMissingError(fact, asked.line(f"model={text}"), asked.place)
+    names = [holder.said for holder in found]
+    others = f", or {', '.join(names[1:])}"
+    line = asked.line(f'config="{names[0]}"') + others
+    raise FactMissingError(f"{fact}: {len(found)} files hold all of it", line, asked.place)
 
 
 def config_class(parameter: inspect.Parameter, callee: object, file: File) -> type | None:
@@ -92,31 +196,23 @@ def config_class(parameter: inspect.Parameter, callee: object, file: File) -> ty
     return None
 
 
-def _call_of(callee: object, inside: str) -> str:
-    return inside.format(f"{getattr(callee, '__name__', 'model')}({{}})")
-
-
-def _configured(configs: dict[str, type], file: File, place: Location, inside: str) -> Arguments:
+def _configured(asked: _Asked) -> Ways:
     makers: list[tuple[str, Callable[[], object]]] = []
     said: list[str] = []
-    for name, cls in configs.items():
-        inner = arguments_for(cast("Callee[object]", cls), file, place, inside)
+    question = None
+    for name, cls in cast("dict[str, type]", asked.configs).items():
+        inside = asked.inside.format(f"{asked.name}({{}})")
+        inner = arguments_for(cast("Callee[object]", cls), asked.file, asked.place, inside)
         makers.append((name, lambda cls=cls, inner=inner: inner.call(cls)))  # type: ignore[misc]
-        said += inner.assumptions or (f"{name} is {cls.__name__}() with its defaults",)
-    return Arguments((), tuple(makers), tuple(said))
+        said += inner.said() or (f"{name} is {cls.__name__}() with its defaults",)
+        question = question or inner.question
+    return Ways([Arguments((), tuple(makers), tuple(said))], question)
 
 
 def _is_config(cls: type) -> bool:
     if cls.__module__ == "builtins" or cls.__module__.split(".")[0] in {"torch", "argparse", "typing"}:
         return False
     return dataclasses.is_dataclass(cls) or bool(_CONFIG_CLASSES.fullmatch(cls.__name__))
-
-
-def _parameters(callee: Callee[object]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(callee).parameters.values())
-    except (ValueError, TypeError):
-        return []
 
 
 def _annotation(parameter: inspect.Parameter, callee: object) -> object:
@@ -128,61 +224,3 @@ def _annotation(parameter: inspect.Parameter, callee: object) -> object:
         return eval(annotation, getattr(function, "__globals__", {}))  # noqa: S307  (an annotation of the user's file)
     except Exception:  # noqa: BLE001  (an annotation may name what only a type checker sees)
         return None
-
-
-def _as_called(callee: object, file: File) -> Arguments | None:
-    """Find a call of it in its file, or in one beside it, whose arguments can be worked out without running it."""
-    name = str(getattr(callee, "__name__", ""))
-    for other, tree, call in _calls(name, file):
-        scopes = scopes_around(tree, call)
-        values = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if any(isinstance(v, ast.Starred) for v in values) or any(k.arg is None for k in call.keywords):
-            continue
-        makers = [_maker(other, value, scopes) for value in values]
-        try:
-            arguments = [make() for make in makers]
-            inspect.signature(callee).bind(  # type: ignore[arg-type]
-                *arguments[: len(call.args)],
-                **dict(zip((k.arg or "" for k in call.keywords), arguments[len(call.args) :], strict=True)),
-            )
-        except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next call may do)
-            continue
-        named = tuple((k.arg or "", make) for k, make in zip(call.keywords, makers[len(call.args) :], strict=True))
-        return Arguments(tuple(makers[: len(call.args)]), named, (f"{name} is made as at {other.path}:{call.lineno}",))
-    return None
-
-
-def _maker(
-    file: File, node: ast.expr, scopes: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.If]
-) -> Callable[[], object]:
-    return lambda: evaluate_in(file, node, scopes)
-
-
-def _calls(name: str, file: File) -> Iterator[tuple[File, ast.Module, ast.Call]]:
-    for path in _near(file.path):
-        text = read(path) if path.stat().st_size < _LARGEST else ""
-        if not re.search(rf"\b{re.escape(name)}\(", text):
-            continue
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:
-            continue
-        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and dotted(n.func).split(".")[-1] == name]
-        if calls:
-            try:
-                other = file.project.file(path)
-            except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next file may do)
-                continue
-            yield from ((other, tree, call) for call in calls)
-
-
-def _near(path: Path) -> list[Path]:
-    """Return the file itself, then those beside it and one folder above."""
-    beside = sorted(path.parent.glob("*.py"))[:_MOST_FILES]
-    above = sorted(path.parent.parent.glob("*.py"))[:_MOST_FILES]
-    return [path, *(p for p in [*beside, *above] if p != path and p.is_file())]
-
-
-def _listed(names: list[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

@@ -7,13 +7,11 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from torch._subclasses.fake_tensor import FakeTensorMode
-
 from remat.probe.checkpoint_calls import checkpoint_calls
 from remat.probe.cpu import cpu_effects
 from remat.probe.cuda import cuda_effects
 from remat.probe.cuda.architecture import is_known
-from remat.probe.fakes import fake_friendly, plain_masks
+from remat.probe.fakes import OneDevice, fake_friendly, plain_masks
 from remat.probe.gpus import UNKNOWN_CONTEXT, card
 from remat.probe.kernels import whole_recurrent_layers
 from remat.probe.messages import Range
@@ -87,7 +85,7 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly(trace.assume))
         ranks = world.enter_context(ranks_of(variant, trace, device))
-        trace.fake = world.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        trace.fake = world.enter_context(OneDevice(allow_non_fake_inputs=True))
         model = built.make_model()
         if built.training:
             model.train()

@@ -9,9 +9,29 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class OneDevice(FakeTensorMode):
+    """The world of fakes, in which `device="cuda"`, as users write it, is the device of all tensors."""
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        device = kwargs.get("device") if kwargs else None
+        if isinstance(device, torch.device) and device.type not in {"cpu", "meta"}:
+            kwargs = {**(kwargs or {}), "device": _CPU}
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+_CPU = torch.device("cpu")
 
 
 @contextlib.contextmanager

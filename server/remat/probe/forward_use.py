@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from torch import nn
 
+from remat.probe.forward_source import real_forward, source_of
 from remat.probe.statements import dotted
-
-if TYPE_CHECKING:
-    from remat.probe.calls import Callee
 
 # Modules that leave the shape of what they are given to the next one.
 _PASSED = (nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
+_NORMS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d)
 _DEEPEST = 12
+_SAME_DATA = {"to", "float", "long", "contiguous", "type", "cuda", "half", "clone", "detach", "type_as"}
+_CONVERSIONS = {"list", "tuple", "pad", "cat", "concat", "normalize", "flip"}
+_TURNS = {"permute", "transpose", "t", "movedim", "swapaxes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Use:
     """it is flattened before"""
     keys: tuple[str, ...] = ()
     """entries it is asked for, where it is a mapping"""
+    changed: bool = False
+    """its sizes are not those it came with, so what is found out later is not about it"""
+    turned: bool = False
+    """its axes change places before its consumer sees it"""
 
 
 @dataclass(slots=True)
@@ -49,7 +53,7 @@ class _Reading:
 
 def uses(module: nn.Module, depth: int = 0) -> dict[str, Use]:
     """Return what `module.forward` does with each parameter; nothing for one whose source isn't to be had."""
-    function = _function(real_forward(module))
+    function = source_of(real_forward(module))
     if function is None or depth > _DEEPEST:
         return {}
     return _uses_in(function, module, depth)
@@ -64,21 +68,6 @@ def _uses_in(function: ast.FunctionDef, module: nn.Module, depth: int) -> dict[s
     return reading.found
 
 
-def real_forward(module: nn.Module) -> Callee[object]:
-    """Return the method that takes the inputs by name: forward, or the one that it hands everything on to."""
-    forward = cast("Callee[object]", module.forward)
-    function = _function(forward)
-    if function is None or function.args.args[1:] or function.args.vararg is None:
-        return forward
-    for call in ast.walk(function):
-        star = isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Starred)
-        if star and isinstance(call, ast.Call) and dotted(call.func).startswith("self."):
-            method = getattr(module, dotted(call.func).removeprefix("self."), None)
-            if method is not None:
-                return real_forward(method) if isinstance(method, nn.Module) else cast("Callee[object]", method)
-    return forward
-
-
 def first_with_weights(module: nn.Module, depth: int = 0) -> nn.Module | None:
     """Return the module that sees the first argument of `module` first, as its source tells, else by order."""
     if _is_leaf(module):
@@ -89,7 +78,8 @@ def first_with_weights(module: nn.Module, depth: int = 0) -> nn.Module | None:
     use = next(iter(uses(module, depth + 1).values()), None)
     if use is not None and use.consumer is not None:
         return use.consumer
-    return next((part for part in module.modules() if _is_leaf(part)), None)
+    leaves = [part for part in module.modules() if _is_leaf(part)]
+    return next((part for part in leaves if not isinstance(part, _NORMS)), next(iter(leaves), None))
 
 
 def _is_leaf(module: nn.Module) -> bool:
@@ -100,14 +90,6 @@ def _is_leaf(module: nn.Module) -> bool:
 
 def _has_weights(module: nn.Module) -> bool:
     return next(module.parameters(), None) is not None
-
-
-def _function(forward: Callee[object]) -> ast.FunctionDef | None:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward))))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    return next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
 
 
 def _read(reading: _Reading, node: ast.stmt) -> None:
@@ -165,8 +147,7 @@ def _call(reading: _Reading, node: ast.Call) -> None:
         if parameter is None or reading.found[parameter].consumer is not None:
             continue
         if callee is not None:
-            consumer = _consumer_inside(callee, index, None, reading.depth)
-            reading.found[parameter] = replace(reading.found[parameter], consumer=consumer)
+            _seen_by(reading, parameter, callee, index, None)
         elif own:
             inner = next(iter(list(own.values())[index : index + 1]), Use())
             reading.found[parameter] = replace(inner, keys=reading.found[parameter].keys)
@@ -175,23 +156,29 @@ def _call(reading: _Reading, node: ast.Call) -> None:
     for keyword in node.keywords:
         parameter = _parameter(reading, keyword.value)
         if parameter is not None and callee is not None and reading.found[parameter].consumer is None:
-            consumer = _consumer_inside(callee, 0, keyword.arg, reading.depth)
-            reading.found[parameter] = replace(reading.found[parameter], consumer=consumer)
+            _seen_by(reading, parameter, callee, 0, keyword.arg)
 
 
 def _own_method(reading: _Reading, name: str) -> dict[str, Use]:
     """Return what `self.method(...)` does with its parameters."""
     method = getattr(type(reading.module), name.removeprefix("self."), None) if name.startswith("self.") else None
-    function = _function(method) if method is not None and reading.depth < _DEEPEST else None
+    function = source_of(method) if method is not None and reading.depth < _DEEPEST else None
     return {} if function is None else _uses_in(function, reading.module, reading.depth + 1)
 
 
-def _consumer_inside(callee: nn.Module, index: int, keyword: str | None, depth: int) -> nn.Module | None:
-    if index == 0 and keyword is None:
-        return first_with_weights(callee, depth + 1)
-    inner = uses(callee, depth + 1)
+def _seen_by(reading: _Reading, parameter: str, callee: nn.Module, index: int, keyword: str | None) -> None:
+    """Note the module that a parameter is handed to, and what that finds out about it."""
+    use = reading.found[parameter]
+    inner = {} if _is_leaf(callee) else uses(callee, reading.depth + 1)
     name = keyword if keyword is not None else next(iter(list(inner)[index : index + 1]), None)
-    return inner[name].consumer if name in inner else None
+    there = inner.get(name, Use()) if name is not None else Use()
+    consumer = there.consumer
+    if consumer is None and index == 0 and keyword is None:
+        consumer = first_with_weights(callee, reading.depth + 1)
+    rank = use.rank if use.rank is not None or use.changed else there.rank
+    reading.found[parameter] = replace(
+        use, consumer=consumer, rank=rank, flattened=use.flattened or there.flattened, turned=use.turned or there.turned
+    )
 
 
 def _assign(reading: _Reading, node: ast.Assign) -> None:
@@ -202,6 +189,8 @@ def _assign(reading: _Reading, node: ast.Assign) -> None:
             parameter is not None
             and reading.found[parameter].rank is None
             and reading.found[parameter].consumer is None
+            and not reading.found[parameter].changed
+            and not any(isinstance(e, ast.Starred) for e in target.elts)
         ):
             reading.found[parameter] = replace(reading.found[parameter], rank=len(target.elts))
         return
@@ -213,8 +202,16 @@ def _assign(reading: _Reading, node: ast.Assign) -> None:
     parameter = _parameter(reading, value)
     if parameter is not None:  # `x = x.view(...)`: still the same data
         reading.of[target.id] = parameter
-    elif target.id in reading.of:
+    elif target.id in reading.of and not _is_conversion(value, target.id):
         del reading.of[target.id]
+
+
+def _is_conversion(value: ast.expr, name: str) -> bool:
+    """`x = pad(x, …)`, `x = list(x)`: still the data that came in."""
+    if not isinstance(value, ast.Call) or not value.args or dotted(value.func).split(".")[-1] not in _CONVERSIONS:
+        return False
+    first = value.args[0]
+    return isinstance(first, ast.Name) and first.id == name
 
 
 def _sized(reading: _Reading, value: ast.expr) -> str | None:
@@ -234,14 +231,26 @@ def _parameter(reading: _Reading, node: ast.expr) -> str | None:
         return _parameter(reading, node.left) or _parameter(reading, node.right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         parameter = _parameter(reading, node.func.value)
-        if parameter is not None and node.func.attr in {"view", "reshape", "flatten"}:
-            if reading.found[parameter].consumer is None:
-                reading.found[parameter] = replace(reading.found[parameter], flattened=True)
-            return parameter
-        return parameter if node.func.attr in {"to", "float", "long", "contiguous", "type", "cuda", "half"} else None
-    if isinstance(node, ast.Call) and dotted(node.func).endswith("flatten") and node.args:
+        if parameter is not None:
+            return parameter if _reshaped(reading, parameter, node) else None
+    if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] in {"flatten", "cat", "concat"} and node.args:
         return _parameter(reading, node.args[0])
+    if isinstance(node, ast.List | ast.Tuple):  # `[image1, image2]`, to be seen as one
+        return next((p for p in (_parameter(reading, e) for e in node.elts) if p is not None), None)
     return None
+
+
+def _reshaped(reading: _Reading, parameter: str, call: ast.Call) -> bool:
+    """Note what a method does to the sizes of a parameter; tell whether the result still is its data."""
+    name, use = cast("ast.Attribute", call.func).attr, reading.found[parameter]
+    if name not in {"view", "reshape", "flatten", *_SAME_DATA, *_TURNS}:
+        return False
+    if use.consumer is None and name in _TURNS:
+        rank = len(call.args) if name == "permute" and len(call.args) > 1 else use.rank
+        reading.found[parameter] = replace(use, rank=use.rank if use.changed else rank, changed=True, turned=True)
+    elif use.consumer is None and name not in _SAME_DATA:
+        reading.found[parameter] = replace(use, flattened=True, changed=True)
+    return True
 
 
 def _module(reading: _Reading, node: ast.expr) -> nn.Module | None:

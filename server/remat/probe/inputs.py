@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import re
 import time
 import traceback
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from remat.probe.built import FactMissingError
 from remat.probe.candidates import by_name, candidates, facts
-from remat.probe.forward_use import Use, first_with_weights, real_forward, uses
+from remat.probe.fakes import OneDevice
+from remat.probe.forward_source import commented_types, real_forward
+from remat.probe.forward_use import Use, first_with_weights, uses
 from remat.probe.lenient import Unknowable
 from remat.probe.losses import own_loss
-from remat.probe.shapes import SEQ, Recipe, Shape, Sizes, dtype_of_floats
+from remat.probe.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +41,11 @@ _LENGTHS = (
     "block_size", "max_seq_len", "max_seq_length", "seq_len", "context_length", "max_len", "n_positions", "n_ctx",
     "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
 )  # fmt: skip
+_TENSOR = re.compile(r"(torch\.)?((Long|Int|Float|Half|Bool)?Tensor)")
+_TENSORS = re.compile(r"((typing\.)?(list|sequence)\[)(torch\.)?tensor\]")
+_MAPPINGS = re.compile(r"list\[(typing\.)?dict\[str, (torch\.)?tensor\]\]")
+_OBJECTS = 10  # in a picture, for models that find objects
+_PICTURE = (480, 640)  # for models that resize what they are given
 _TARGETS = ("targets", "target", "labels", "label", "y")
 _HOPELESS = (ImportError, NotImplementedError, FactMissingError, MemoryError)
 
@@ -85,44 +92,91 @@ class _Search:
 
 def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     """Find inputs that `model.forward` takes. Raises FactMissingError, which says what to add at `place`."""
-    needed, optional = _parameters(model, place)
+    taken = _parameters(model, place)
     found = uses(model)
-    if needed and needed[0] not in found:
-        found[needed[0]] = Use(consumer=first_with_weights(model))
-    choices = {name: _choices(name, found.get(name, Use()), model, spec) for name in needed}
+    if taken.needed and taken.needed[0] not in found:
+        found[taken.needed[0]] = Use(consumer=first_with_weights(model))
+    names = [*taken.needed, *taken.expected]
+    choices = {name: _choices(name, found.get(name, Use()), model, spec, taken.lists) for name in names}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
-    named: dict[str, list[Value]] = {name: [*by_name(name, facts(model, spec.image))] for name in optional}
-    also = {name: shapes for name, shapes in named.items() if shapes}
-    for values in itertools.chain(_likeliest_first(choices), _likeliest_first({**choices, **also} if also else {})):
+    for values in _combinations(taken, choices, model, spec):
         fits, output = search.fits(Recipe(values))
         if fits:
-            recipe, output = _with_targets(search, Recipe(values), output, optional)
+            recipe, output = _with_targets(search, Recipe(values), output, taken)
             return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
         if search.over:
             break
-    raise _not_found(model, search, needed, place)
+    raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
 
 
-def _choices(name: str, use: Use, model: nn.Module, spec: Spec) -> list[Value]:
+def _combinations(
+    taken: _Taken, choices: Mapping[str, list[Value]], model: nn.Module, spec: Spec
+) -> Iterator[dict[str, Value]]:
+    """Yield what to try: what has no default, then also what a tensor is expected for, then all whose name tells."""
+    needed = {name: choices[name] for name in taken.needed}
+    named: dict[str, list[Value]] = {name: [*by_name(name, facts(model, spec.image))] for name in taken.optional}
+    also = {name: shapes for name, shapes in named.items() if shapes}
+    yield from itertools.islice(_likeliest_first(needed), _MOST_TRIES // 2 if taken.expected or also else None)
+    if taken.expected:
+        yield from itertools.islice(_likeliest_first(choices), _MOST_TRIES // 4)
+    if also:
+        yield from _likeliest_first({**needed, **also})
+
+
+def _choices(
+    name: str, use: Use, model: nn.Module, spec: Spec, lists: Mapping[str, Literal["tensors", "mappings"]]
+) -> list[Value]:
     known = facts(model, spec.image)
+    if name in lists:
+        height, width = spec.image or _PICTURE
+        mapping = (("boxes", Shape((_OBJECTS, 4), "box")), ("labels", Shape((_OBJECTS,), "int", 2)))
+        return [PerSample(Shape((known.channels or 3, height, width)) if lists[name] == "tensors" else mapping)]
     if use.keys and use.consumer is None:
-        return [{key: next(iter(candidates(key, Use(), known)), Shape(("batch", SEQ))) for key in use.keys}]
+        firsts = {key: [c for c in candidates(key, Use(), known) if isinstance(c, Shape)] for key in use.keys}
+        return [{key: next(iter(shapes), Shape(("batch", SEQ))) for key, shapes in firsts.items()}]
     if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch", "sample"}:
         use = replace(use, consumer=first_with_weights(model))
     return [*candidates(name, use, known)]
 
 
-def _parameters(model: nn.Module, place: Location) -> tuple[list[str], list[str]]:
-    """Return the names of forward's parameters without a default, and of those with None as theirs."""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The parameters of a forward: without a default; a tensor, though None is the default; other with None."""
+
+    needed: list[str]
+    expected: list[str]
+    optional: list[str]
+    lists: dict[str, Literal["tensors", "mappings"]]
+    """those that are lists with one entry for each sample, as their annotation says"""
+
+
+def _parameters(model: nn.Module, place: Location) -> _Taken:
     parameters = list(inspect.signature(real_forward(model)).parameters.values())
     open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
     needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
     if not needed and (open_ended or not parameters):
-        raise _ask(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, model, place)
+        raise _ask(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
     if not needed:
         needed = [parameters[0].name]
-    return needed, [p.name for p in parameters if p.default is None and p.name not in needed]
+    left = [p for p in parameters if p.default is None and p.name not in needed]
+    types = commented_types(real_forward(model))
+    lists = {p.name: kind for p in parameters if (kind := _list_of(types.get(p.name) or _annotation(p))) is not None}
+    expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
+    return _Taken(needed, expected, [p.name for p in left if p.name not in expected], lists)
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    annotated = parameter.annotation
+    plain = isinstance(annotated, type) and not hasattr(annotated, "__origin__")
+    return str(getattr(annotated, "__name__", "")) if plain else str(annotated)
+
+
+def _list_of(annotated: str) -> Literal["tensors", "mappings"] | None:
+    annotated = annotated.lower()
+    if _MAPPINGS.search(annotated):
+        return "mappings"
+    return "tensors" if _TENSORS.fullmatch(annotated) else None
 
 
 def _sizes(model: nn.Module, spec: Spec, choices: Mapping[str, list[Value]]) -> Sizes:
@@ -153,14 +207,18 @@ def _likeliest_first(choices: Mapping[str, list[Value]]) -> Iterator[dict[str, V
 
 
 def _unlikelihood(combination: tuple[tuple[int, Value], ...]) -> int:
-    """Count how far down the lists a combination is; inputs of one shape are likelier than others."""
+    """Count how far down the lists a combination is; inputs of one shape, or all sequences, are likelier."""
+    if len(combination) < 2:
+        return combination[0][0]
     alike = len({str(value) for _, value in combination}) == 1
-    return sum(rank for rank, _ in combination) - (3 if alike and len(combination) > 1 else 0)
+    together = all(isinstance(v, Shape) and v.dims[:2] == (BATCH, SEQ) for _, v in combination)
+    return sum(rank for rank, _ in combination) - (3 if alike or together else 0)
 
 
-def _with_targets(search: _Search, recipe: Recipe, output: object, optional: list[str]) -> tuple[Recipe, object]:
+def _with_targets(search: _Search, recipe: Recipe, output: object, taken: _Taken) -> tuple[Recipe, object]:
     """Add the targets a model takes to work out its loss itself."""
-    name = next((name for name in _TARGETS if name in optional), None)
+    open_ = [n for n in (*taken.optional, *taken.expected) if n not in recipe.values]
+    name = next((name for name in _TARGETS if name in open_), None)
     first = next(iter(recipe.values.values()))
     if name is None or not isinstance(first, Shape):
         return recipe, output
@@ -181,8 +239,14 @@ def _is_loss(output: object) -> bool:
 def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     said = [f"inputs: {recipe}"]
     fixed = [v for v in recipe.values.values() if isinstance(v, Shape) and len(v.dims) == 4]
+    lists = [v for v in recipe.values.values() if isinstance(v, PerSample)]
+    if lists and spec.image is None:
+        said.append(f"images of {_PICTURE[0]}x{_PICTURE[1]} (image= in a probe comment)")
+    if any(not isinstance(v.each, Shape) for v in lists):
+        said.append(f"{_OBJECTS} objects in each image")
     if fixed and spec.image is None:
-        said.append(f"images of {fixed[0].dims[2]}x{fixed[0].dims[3]} (image= in a probe comment)")
+        _, *sides = fixed[0].dims if fixed[0].dims[-1] not in {1, 3, 4} else fixed[0].dims[:-1]
+        said.append(f"images of {sides[-2]}x{sides[-1]} (image= in a probe comment)")
     return tuple(said)
 
 
@@ -200,22 +264,35 @@ def batch_of(found: Found, model: nn.Module, batch: int | None, seq: int | None)
 def _fakes(model: nn.Module) -> AbstractContextManager[object]:
     if detect_fake_mode(list(model.parameters())[:1]) is not None:
         return contextlib.nullcontext()
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    return OneDevice(allow_non_fake_inputs=True)
 
 
-def _not_found(model: nn.Module, search: _Search, needed: list[str], place: Location) -> FactMissingError:
-    what = f"what `{', '.join(needed)}` of `{type(model).__name__}.forward` looks like"
+def _not_found(model: nn.Module, search: _Search, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
+    what = f"what `{', '.join(wanted)}` of `{type(model).__name__}.forward` looks like"
     if search.first is None:
-        return _ask(what, dict.fromkeys(needed), model, place)
+        return _ask(what, wanted, place)
     recipe, error = search.first
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
     where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
     reason = (str(error).strip().splitlines() or [""])[0]
     tried = f"tried {search.tries}, first {recipe}, which failed{where} with {type(error).__name__}: {reason}"
-    return _ask(f"{what} ({tried})", dict.fromkeys(needed), model, place)
+    return _ask(f"{what} ({tried})", wanted, place)
 
 
-def _ask(fact: str, needed: Mapping[str, object], model: nn.Module, place: Location) -> FactMissingError:
-    names = ", ".join(f'"{name}": torch.randn(batch, …)' for name in needed) or '"name": torch.randn(batch, …)'
-    how = f"add above {type(model).__name__}, at {place.path}:{place.line}: # remat: probe(inputs={{{names}}})"
+def _ask(fact: str, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
+    named = wanted or {"name": Use()}
+    names = ", ".join(f'"{name}": {_known_part(use)}' for name, use in named.items())
+    how = f"add above line {place.line} of {place.path}: # remat: probe(inputs={{{names}}})"
     return FactMissingError(fact, how, place)
+
+
+def _known_part(use: Use) -> str:
+    """Write what the module that sees an input tells of it, with `…` for the rest."""
+    module = use.consumer
+    if isinstance(module, torch.nn.Embedding):
+        return f"torch.randint(0, {module.num_embeddings}, (batch, …))"
+    if isinstance(module, torch.nn.Linear) and not use.changed:
+        return f"torch.randn(batch, …, {module.in_features})"
+    if isinstance(module, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d) and not use.changed:
+        return f"torch.randn(batch, {module.in_channels}, …)"
+    return "torch.randn(batch, …)"

@@ -54,6 +54,14 @@ def _likely(func: torch._ops.OpOverload, args: Sequence[object], error: Exceptio
         return f"masked_select() keeps {rows} of {tensor.numel()}", tensor.new_empty((rows,))
     if func is _aten.index.Tensor:
         return _likely_index(func, tensor, cast("Sequence[torch.Tensor | None]", args[1]))
+    if func is _aten._unique2.default:
+        inverse = tensor.new_empty(tensor.shape, dtype=torch.int64)
+        counts = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
+        return f"all {tensor.numel()} values differ for unique()", (
+            tensor.new_empty((tensor.numel(),)),
+            inverse,
+            counts,
+        )
     raise error
 
 

@@ -53,8 +53,10 @@ class Project:
 
     def _module(self, path: Path, name: str) -> ModuleType:
         there = getattr(sys.modules.get(name), "__file__", str(path))
-        if there == str(path) or "." in name:
+        if "." in name or (there == str(path) and _finds(name, path)):
             return importlib.import_module(name)
+        if str(path.parent) not in sys.path:  # where a script imports from
+            sys.path.append(str(path.parent))
         spec = importlib.util.spec_from_loader(f"{name}_of_user", _Loader(path, self), origin=str(path))  # type: ignore[arg-type]
         if spec is None:
             raise ImportError(f"{path} can't be loaded")
@@ -83,7 +85,7 @@ class File:
         namespace = vars(self.module)
         namespace["__builtins__"] = OnDemand(self.look_up)
         namespace["__getattr__"] = self.attribute
-        for number, statement in enumerate(self.plan.statements):
+        for number, statement in enumerate(self.plan.statements[: self.plan.top]):
             if statement.when is When.AT_ONCE or _is_star(statement) or self._is_local_import(statement.node):
                 try:
                     self.run(number)
@@ -93,7 +95,7 @@ class File:
     def look_up(self, name: str) -> object:
         """Run what binds `name`; KeyError where nothing does."""
         namespace = vars(self.module)
-        numbers = self.plan.by_name.get(name, ())
+        numbers = self.plan.by_name.get(name) or self.plan.guarded.get(name, [])
         running = max(self.open, default=len(self.plan.statements))
         for number in (n for n in numbers if n < running):  # what comes later has not run when this one does
             self.run(number)
@@ -209,6 +211,14 @@ class _Loader:
         file = File(self.path, module, plan(tree), self.project)
         _LOADED[str(self.path)] = file
         file.begin()
+
+
+def _finds(name: str, path: Path) -> bool:
+    """Tell whether `import name` loads that file."""
+    if name in sys.modules:
+        return True
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin == str(path)
 
 
 def read(path: Path) -> str:

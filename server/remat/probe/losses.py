@@ -49,11 +49,17 @@ def described(output: object, inputs: Inputs) -> str:
 
 
 def own_loss(output: object) -> torch.Tensor | None:
-    """Return the loss in the output: an attribute or entry `loss`, else the only scalar that has a gradient."""
+    """Return the loss in the output: an attribute or entry `loss`, else the first scalar that has a gradient.
+
+    A mapping of nothing but losses, as detection models return it, is summed.
+    """
     named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if isinstance(named, torch.Tensor):
         return named if named.dim() == 0 else named.mean()
     scalars = [t for t in _tensors(output) if t.dim() == 0 and t.is_floating_point()]
+    parts = list(output.values()) if isinstance(output, dict) else []
+    if len(parts) > 1 and len(scalars) == len(parts) and all(t.requires_grad for t in scalars):
+        return torch.stack(scalars).sum()
     return scalars[0] if scalars and scalars[0].requires_grad else None
 
 

@@ -34,13 +34,14 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a file makes its model. `place`: where a line about it would be added."""
+    """How a file makes its model. `place`: where a line about it would be added. `said`: what was assumed once made."""
 
     make: Callable[[], object]
     file: File | None
     spec: Spec
     place: Location
     assumptions: tuple[str, ...] = ()
+    said: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class _Known:
 
 
 def built_from(made: Made) -> Built:
-    known = _Known(said=list(made.assumptions))
+    known = _Known()
     in_trainer = made.file is not None and "Trainer(" in read(made.file.path)
     return Built(
         make_model=lambda: _model(made, known),
@@ -62,7 +63,9 @@ def built_from(made: Made) -> Built:
         optimizer=made.spec.optimizer,
         autocast=made.spec.autocast,
         holds_outputs=not in_trainer,
-        notes=lambda: tuple(dict.fromkeys(filter(None, (*known.said, *known.of_batch)))),
+        notes=lambda: tuple(
+            dict.fromkeys(filter(None, (*made.assumptions, *made.said(), *known.said, *known.of_batch)))
+        ),
     )
 
 
@@ -86,10 +89,11 @@ def _once(made: Made) -> nn.Module:
             model = made.make()
         except (TypeError, NameError, AttributeError) as error:
             if options := left_out():
+                given = " ".join(f"{option} …" for option in options)
                 raise FactMissingError(
                     f"options {', '.join(options)}, which the script requires ({type(error).__name__}: {error})",
-                    f"say how the model is made, above line {made.place.line} of {made.place.path}: "
-                    "# remat: probe(model=…)",
+                    f"add above line {made.place.line} of {made.place.path}, as the script is started: "
+                    f'# remat: probe(args="{given}")',
                     made.place,
                 ) from error
             raise

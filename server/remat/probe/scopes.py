@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from remat.probe.loading import OnDemand, compiled
-from remat.probe.statements import plan
+from remat.probe.loading import OnDemand, compiled, read
+from remat.probe.statements import dotted, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remat.probe.statements import Plan
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
+_MOST_CALLERS = 5  # a parameter is followed through so many functions
 
 
 def evaluate(file: File, expression: str, names: dict[str, object] | None = None) -> object:
@@ -23,9 +24,12 @@ def evaluate(file: File, expression: str, names: dict[str, object] | None = None
     return eval(compile(expression, str(file.path), "eval"), namespace)  # noqa: S307  (what the user wrote for us)
 
 
-def evaluate_in(file: File, node: ast.expr, scopes: list[Scope]) -> object:
-    """Evaluate an expression that stands inside of `scopes`, the outermost first. Raises what its parts raise."""
-    local = _Local(file, scopes, node)
+def evaluate_in(file: File, node: ast.expr, scopes: list[Scope], depth: int = 0) -> object:
+    """Evaluate an expression that stands inside of `scopes`, the outermost first. Raises what its parts raise.
+
+    `depth`: through how many callers its parameters were followed.
+    """
+    local = _Local(file, scopes, node, depth)
     code = compile(ast.fix_missing_locations(ast.Expression(node)), str(file.path), "eval", dont_inherit=True)
     return eval(code, local.namespace)  # noqa: S307
 
@@ -33,8 +37,10 @@ def evaluate_in(file: File, node: ast.expr, scopes: list[Scope]) -> object:
 class _Local:
     """The names of a function that never runs: each is worked out from the statements that bind it."""
 
-    def __init__(self, file: File, scopes: list[Scope], node: ast.expr) -> None:
+    def __init__(self, file: File, scopes: list[Scope], node: ast.expr, depth: int = 0) -> None:
         self.file = file
+        self.depth = depth
+        self.functions = {name: scope for scope in scopes for name in _parameters(scope)}
         self.plans = [_plan_before(scope, node) for scope in scopes]
         self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
         self.open: set[int] = set()
@@ -52,6 +58,9 @@ class _Local:
         if name in self.arguments:
             self.namespace[name] = evaluate_in(self.file, self.arguments[name], [])
             return self.namespace[name]
+        if name in self.functions and self.depth < _MOST_CALLERS:
+            self.namespace[name] = _from_caller(self.file, self.functions[name], name, self.depth)
+            return self.namespace[name]
         return self.file.look_up(name)
 
     def run(self, local: Plan, number: int) -> None:
@@ -68,6 +77,36 @@ class _Local:
         finally:
             self.open.discard(key)
         self.done.add(key)
+
+
+def _parameters(scope: Scope) -> list[str]:
+    return [] if isinstance(scope, ast.If) else [a.arg for a in (*scope.args.posonlyargs, *scope.args.args)]
+
+
+def _from_caller(file: File, function: Scope, name: str, depth: int) -> object:
+    """Evaluate what a function of the file is given for its parameter, by the first call that can be worked out."""
+    tree = ast.parse(read(file.path))
+    position = _parameters(function).index(name)
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        node = _given(call, getattr(function, "name", ""), name, position)
+        if node is not None:
+            try:
+                return evaluate_in(file, node, scopes_around(tree, call), depth + 1)
+            except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next call may do)
+                continue
+    raise NameError(f"`{name}` is a parameter of {getattr(function, 'name', '')}, at {file.path}:{function.lineno}")
+
+
+def _given(call: ast.Call, function: str, name: str, position: int) -> ast.expr | None:
+    """Return what `function(…)`, or `mp.spawn(function, args=(…))`, gives for a parameter."""
+    if dotted(call.func) == function and not any(isinstance(a, ast.Starred) for a in call.args):
+        named = next((k.value for k in call.keywords if k.arg == name), None)
+        return named or next(iter(call.args[position : position + 1]), None)
+    if dotted(call.func).endswith("spawn") and call.args and dotted(call.args[0]) == function:
+        handed = next((k.value for k in call.keywords if k.arg == "args"), None)
+        if isinstance(handed, ast.Tuple) and position > 0:  # the first is the rank
+            return next(iter(handed.elts[position - 1 : position]), None)
+    return None
 
 
 def scopes_around(tree: ast.Module, target: ast.AST) -> list[Scope]:

@@ -12,7 +12,7 @@ from remat.probe.built import Inputs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind: TypeAlias = Literal["float", "int", "bool"]
+Kind: TypeAlias = Literal["float", "int", "bool", "box"]
 BATCH, SEQ = "batch", "seq"
 
 
@@ -38,7 +38,20 @@ class Sizes:
         return self.batch if dim == BATCH else self.seq if dim == SEQ else int(dim)
 
 
-Value: TypeAlias = "Shape | dict[str, Shape] | int | float | None"
+@dataclass(frozen=True, slots=True)
+class PerSample:
+    """A list with one entry for each sample, as detection models take them: tensors, or mappings of tensors."""
+
+    each: Shape | tuple[tuple[str, Shape], ...]
+
+    def __str__(self) -> str:
+        if isinstance(self.each, Shape):
+            return f"a list of {self.each}, one a sample"
+        entries = ", ".join(f"'{key}': {shape}" for key, shape in self.each)
+        return f"a list of {{{entries}}}, one a sample"
+
+
+Value: TypeAlias = "Shape | PerSample | tuple[Shape, ...] | dict[str, Shape] | int | float | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,17 @@ class Recipe:
 def made(value: Value, sizes: Sizes) -> object:
     if isinstance(value, dict):
         return {key: made(inner, sizes) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return tuple(tensor(inner, sizes) for inner in value)
+    if isinstance(value, PerSample):
+        return [_of_one(value, sizes) for _ in range(sizes.batch)]
     return tensor(value, sizes) if isinstance(value, Shape) else value
+
+
+def _of_one(value: PerSample, sizes: Sizes) -> object:
+    if isinstance(value.each, Shape):
+        return tensor(value.each, sizes)
+    return {key: tensor(shape, sizes) for key, shape in value.each}
 
 
 def tensor(shape: Shape, sizes: Sizes) -> torch.Tensor:
@@ -66,12 +89,16 @@ def tensor(shape: Shape, sizes: Sizes) -> torch.Tensor:
         return torch.randint(0, max(1, shape.high), dims)
     if shape.kind == "bool":
         return torch.ones(dims, dtype=torch.bool)
+    if shape.kind == "box":  # from a corner to the one opposite
+        return torch.rand(dims, dtype=sizes.dtype).cumsum(-1) * 100
     return torch.randn(dims, dtype=sizes.dtype)
 
 
 def _shown(value: Value) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f'"{key}": {inner}' for key, inner in value.items()) + "}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(str, value))})"
     return str(value)
 
 

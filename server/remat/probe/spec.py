@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What the comment says. `model`, `inputs` and `loss` are expressions, to be evaluated in the file."""
+    """What the comment says. `model`, `inputs` and `loss` are expressions, to be evaluated in the file.
+
+    `args`: the command line of a script, for what it reads of it. `config`: the file that a configuration is read from.
+    """
 
     line: int = 0
     batch: int | None = None
@@ -37,6 +40,8 @@ class Spec:
     model: str | None = None
     inputs: str | None = None
     loss: str | None = None
+    args: str | None = None
+    config: str | None = None
 
 
 NOTHING = Spec()
@@ -126,6 +131,8 @@ def _read(line: int, call: str, place: Location) -> Spec:
         model=_expression(arguments, "model"),
         inputs=_expression(arguments, "inputs"),
         loss=_expression(arguments, "loss"),
+        args=_literal(arguments, "args", str, place),
+        config=_literal(arguments, "config", str, place),
     )
 
 

@@ -30,20 +30,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A file's statements in order. `future`: compiler flags of its `from __future__` imports."""
+    """A file's statements in order, those of a script's guard last.
+
+    `future`: compiler flags of its `from __future__` imports. `top`: how many are not of the guard.
+    `guarded`: what only the guard binds.
+    """
 
     statements: tuple[Statement, ...] = ()
     future: int = 0
+    top: int = 0
     by_name: dict[str, list[int]] = field(default_factory=dict)
-
-    @property
-    def left_out(self) -> list[int]:
-        """Lines of statements that never run, the usual guard of a script aside."""
-        return [
-            statement.node.lineno
-            for statement in self.statements
-            if statement.when is When.NEVER and not _is_main_guard(statement.node) and not _is_text(statement.node)
-        ]
+    guarded: dict[str, list[int]] = field(default_factory=dict)
 
 
 # Calls by whose root name we know that they set something up that the rest of the file relies on.
@@ -79,12 +76,25 @@ def plan(tree: ast.Module) -> Plan:
     statements = tuple(map(_statement, tree.body))
     if _looks_names_up_by_text(tree):
         statements = tuple(_sooner(statement) for statement in statements)
-    by_name: dict[str, list[int]] = {}
-    for number, statement in enumerate(statements):
+    guards = [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
+    script = tuple(_only_on_demand(_statement(node)) for guard in guards for node in guard.body)
+    by_name = _by_name(statements, 0)
+    guarded = {name: found for name, found in _by_name(script, len(statements)).items() if name not in by_name}
+    return Plan((*statements, *script), _future(tree), len(statements), by_name, guarded)
+
+
+def _by_name(statements: tuple[Statement, ...], first: int) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for number, statement in enumerate(statements, first):
         if statement.when is not When.NEVER:
             for name in statement.binds | statement.changes:
-                by_name.setdefault(name, []).append(number)
-    return Plan(statements, _future(tree), by_name)
+                found.setdefault(name, []).append(number)
+    return found
+
+
+def _only_on_demand(statement: Statement) -> Statement:
+    when = When.ON_DEMAND if statement.when is When.AT_ONCE and statement.binds else statement.when
+    return Statement(statement.node, When.NEVER if when is When.AT_ONCE else when, statement.binds, statement.changes)
 
 
 def trains(node: ast.AST) -> bool:
@@ -177,12 +187,6 @@ def _expression(node: ast.Expr) -> Statement:
 
 def _is_main_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass | ast.AnnAssign) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    )
 
 
 def _inside(node: ast.stmt) -> Iterator[ast.stmt]:

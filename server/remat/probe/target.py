@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"(?P<path>.+?\.py)(?::(?P<name>[^:/\\]+))?")
 WRITTEN = "remat_probe.py"
+_NAMES: dict[str, object] = {"Namespace": argparse.Namespace}  # for settings, in `model=` of a probe comment
 
 
 def resolve(target: str, folder: str = ".") -> Built:
@@ -79,11 +82,25 @@ def _of_file(path: Path, name: str | None, base: Path) -> Built:
 
 def _load(path: Path, base: Path) -> File:
     around = packages(path)
-    folders = [around[-1].parent if around else path.parent, path.parent, base, *_project_roots(path)]
+    # a package's own folder is on nobody's path: `import triton` isn't meant to find the package's `triton`
+    own = [path.parent] if not around or _imports_from_beside(path) else []
+    folders = [around[-1].parent if around else path.parent, *own, base, *_project_roots(path)]
     project = Project(tuple(dict.fromkeys(folders)), outside)
     install(project)
-    sys.argv = [str(path)]
+    said = next((spec.args for spec in specs(read(path), str(path)) if spec.args is not None), "")
+    sys.argv = [str(path), *shlex.split(said)]
     return project.file(path)
+
+
+def _imports_from_beside(path: Path) -> bool:
+    """Tell whether a file of a package imports its neighbours as if it were a script among them."""
+    named = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(read(path)))
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+    }
+    return any(name and (path.parent / f"{name}.py").is_file() for name in named)
 
 
 def _project_roots(path: Path) -> Iterator[Path]:
@@ -135,7 +152,7 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
     place = Location(str(file.path), node.lineno if node else spec.line or 1)
     if spec.model is not None:
         source = spec.model
-        return Made(lambda: evaluate(file, source), file, spec, place)
+        return Made(lambda: evaluate(file, source, _NAMES), file, spec, place)
     thing = _held(file, tree, name) if node is None else file.look_up(node.name)
     if thing is None:
         return _variable(file, tree, name, spec)
@@ -148,8 +165,8 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
             place,
         )
     callee = cast("Callee[object]", thing)
-    arguments = arguments_for(callee, file, place)
-    return Made(lambda: arguments.call(callee), file, spec, place, arguments.assumptions)
+    arguments = arguments_for(callee, file, place, config=spec.config)
+    return Made(lambda: arguments.call(callee), file, spec, place, said=arguments.said)
 
 
 def _definition(tree: ast.Module, name: str) -> ast.ClassDef | ast.FunctionDef | None:

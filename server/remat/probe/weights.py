@@ -37,8 +37,8 @@ class NoWeights(dict[object, object]):
         return default[0] if default else self
 
 
-_options: list[str] = []
-"""options of a command line that were required and not given"""
+_options: dict[str, list[str]] = {}
+"""options of a command line that were required and not given, by the program that was started"""
 _said: list[str] = []
 """what was set aside while the model was made, each a sentence"""
 
@@ -51,7 +51,7 @@ def set_aside() -> tuple[str, ...]:
 
 
 def left_out() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_options))
+    return tuple(dict.fromkeys(_options.get(sys.argv[0], ())))
 
 
 def keep_away() -> None:
@@ -74,7 +74,7 @@ def keep_away() -> None:
 
 def _load_or_not(load: Callee[object]) -> Callee[object]:
     def load_or_not(*args: object, **kwargs: object) -> object:
-        file = args[0] if args else kwargs.get("f")
+        file = args[0] if args else kwargs.get("f", kwargs.get("filename"))
         if isinstance(file, str | Path) and not Path(file).exists():
             _said.append(f"{file} is not there: its weights are left out (their values don't matter)")
             return NoWeights()
@@ -115,7 +115,9 @@ def _without_options(parse: Callee[object]) -> Callee[object]:
         missing = [action for action in parser._actions if action.required]
         for action in missing:
             action.required = False
-        _options.extend(action.dest for action in missing)
+        _options.setdefault(sys.argv[0], []).extend(
+            max(action.option_strings, key=len, default="") for action in missing
+        )
         if missing:
             _said.append(f"options that the script requires are None: {', '.join(a.dest for a in missing)}")
         return parse(*args, **kwargs)
@@ -148,16 +150,45 @@ def _timm_without_hub(module: ModuleType) -> None:
     _set(module, "load_pretrained", lambda *_args, **_kwargs: _said.append("pretrained weights of timm are left out"))
 
 
+def _hub_without_weights(module: ModuleType) -> None:
+    _set(module, "hf_hub_download", _or_not_there(cast("Callee[object]", module.hf_hub_download)))
+
+
+def _safetensors_or_not(module: ModuleType) -> None:
+    _set(module, "load_file", _load_or_not(cast("Callee[object]", module.load_file)))
+
+
+def _or_not_there(download: Callee[object]) -> Callee[object]:
+    """Let a file that isn't on this machine be a path that does not exist: loading weights from it is answered.
+
+    Libraries know what to do without it.
+    """
+
+    def hf_hub_download(*args: object, **kwargs: object) -> object:
+        try:
+            return download(*args, **kwargs)
+        except (OSError, ConnectionError, ValueError):
+            if sys._getframe(1).f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
+                raise
+            name = str(kwargs.get("filename", args[1] if len(args) > 1 else ""))
+            return str(Path("not-downloaded") / str(kwargs.get("repo_id", args[0] if args else "")) / name)
+
+    return hf_hub_download
+
+
 def _set(module: ModuleType, path: str, value: object) -> None:
     *holders, name = path.split(".")
     setattr(reduce(getattr, holders, cast("object", module)), name, value)
 
 
+_LIBRARIES = {"transformers", "diffusers", "timm", "peft", "accelerate", "huggingface_hub", "datasets"}
 _WHEN_IMPORTED: dict[str, Callable[[ModuleType], None]] = {
     "transformers.modeling_utils": _without_hub,
     "transformers.models.auto.auto_factory": _auto_without_hub,
     "diffusers.models.modeling_utils": _diffusers_without_hub,
     "timm.models._builder": _timm_without_hub,
+    "huggingface_hub": _hub_without_weights,
+    "safetensors.torch": _safetensors_or_not,
 }
 _DEFERRED = {
     "torch_dtype",

@@ -1,0 +1,376 @@
+"""A model whose class has parameters without defaults is made as its project makes it, or the line to add is said."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from asking import failure, result, warm, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from asking import Ask
+
+    from remat.probe.messages import Missing
+
+MLP = """
+    import torch
+    from torch import nn
+
+    class {name}(nn.Module):
+        def __init__(self, width, classes):
+            super().__init__()
+            self.first = nn.Linear(width, width)
+            self.last = nn.Linear(width, classes)
+
+        def forward(self, x):
+            return self.last(self.first(x))
+"""
+BY_SETTINGS = """
+    import torch
+    from torch import nn
+
+    class {name}(nn.Module):
+        def __init__(self, cfg):
+            super().__init__()
+            self.first = nn.Linear(cfg.model.width, cfg.model.width)
+            self.head = Head(cfg)
+
+        def forward(self, x):
+            return self.head(self.first(x))
+
+    class Head(nn.Module):
+        def __init__(self, cfg):
+            super().__init__()
+            self.last = nn.Linear(cfg.model.width, cfg.classes)
+
+        def forward(self, x):
+            return self.last(x)
+"""
+
+
+@pytest.fixture(scope="module", name="ask")
+def one_worker() -> Iterator[Ask]:
+    yield from warm()
+
+
+def missing(ask: Ask, folder: Path, target: str) -> Missing:
+    found = failure(ask(folder, target)).missing
+    assert found is not None
+    return found
+
+
+def with_line(folder: Path, name: str, how: str, **given: str) -> None:
+    """Do what the message says: put the line above the one it names, with each `name=…` filled in."""
+    match = re.search(r"above line (\d+) of (\S+?)[:,].*?(# remat: probe\(.*\))", how)
+    assert match, how
+    line = match[3]
+    for key, value in given.items():
+        line = line.replace(f"{key}=…", f"{key}={value}")
+    assert "…" not in line
+    lines = (folder / f"{name}.py").read_text().splitlines()
+    lines.insert(int(match[1]) - 1, line)
+    (folder / f"{name}_filled.py").write_text("\n".join(lines))
+
+
+def test_a_call_anywhere_in_the_project_tells_what_a_class_is_made_with(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "networks").mkdir()
+    write(tmp_path / "networks", far_net=MLP.format(name="Far"))
+    (tmp_path / "scripts").mkdir()
+    write(tmp_path / "scripts", run_far="from networks.far_net import Far\nfor i in range(9):\n    net = Far(24, 3)\n")
+    assert "Far is made as at" in str(result(ask(tmp_path, "networks/far_net.py:Far")).assumptions)
+
+
+def test_a_call_of_another_class_of_the_same_name_tells_nothing(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, twin_a=MLP.format(name="Twin"), twin_b=MLP.format(name="Twin") + "\n    net = Twin(8, 2)\n")
+    assert "Twin(width=…, classes=…)" in missing(ask, tmp_path, "twin_a.py:Twin").how
+
+
+def test_the_example_in_a_readme_tells_what_a_class_is_made_with(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, shown_net=MLP.format(name="Shown"))
+    readme = "# Net\n\n```python\nfrom shown_net import Shown\n\nnet = Shown(width=16, classes=4)\n```\n"
+    (tmp_path / "README.md").write_text(readme)
+    assert "README.md:6" in str(result(ask(tmp_path, "shown_net.py:Shown")).assumptions)
+
+
+def test_other_calls_that_may_mean_another_model_are_named(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, often_net=MLP.format(name="Often") + "\n    small = Often(8, 2)\n    large = Often(512, 2)\n")
+    said = str(result(ask(tmp_path, "often_net.py:Often")).assumptions)
+    assert "often_net.py:13" in said
+    assert "also called at" in said
+    assert "often_net.py:14" in said
+
+
+def test_what_a_function_s_caller_hands_over_is_followed(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    from called_net import Called
+
+    def start(rank, width):
+        return Called(width, classes=5)
+
+    def main(options):
+        mp.spawn(start, nprocs=2, args=(options["width"],))
+
+    if __name__ == "__main__":
+        main({"width": 40})
+    """
+    write(tmp_path, called_net=MLP.format(name="Called"), called_main=script)
+    assert "called_main.py:4" in str(result(ask(tmp_path, "called_net.py:Called")).assumptions)
+
+
+def test_a_question_is_filled_in_as_far_as_the_project_tells_and_its_line_works(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import argparse
+    from asked_net import Asked
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=48)
+    args = parser.parse_args()
+    words = open("words.txt").read().split()
+    net = Asked(args.width, len(words))
+    """
+    write(tmp_path, asked_net=MLP.format(name="Asked"), asked_train=script)
+    asked = missing(ask, tmp_path, "asked_net.py:Asked")
+    assert "`classes` (given at" in asked.fact
+    assert "words.txt" in asked.fact
+    assert "probe(model=Asked(width=48, classes=…))" in asked.how
+    with_line(tmp_path, "asked_net", asked.how, classes="7")
+    assert result(ask(tmp_path, "asked_net_filled.py:Asked")).allocated_bytes > 0
+
+
+def test_a_size_of_nothing_is_no_answer(tmp_path: Path, ask: Ask) -> None:
+    script = "words = []\nfrom empty_net import Empty\nnet = Empty(16, len(words))\n"
+    write(tmp_path, empty_net=MLP.format(name="Empty"), empty_train=script)
+    assert "is 0" in missing(ask, tmp_path, "empty_net.py:Empty").fact
+
+
+def test_fields_that_someone_has_to_set_are_asked_for_where_they_matter(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    from dataclasses import dataclass
+    import torch
+    from torch import nn
+
+    @dataclass
+    class SetConfig:
+        width: int = 16
+        words: int = None
+
+    class Set(nn.Module):
+        def __init__(self, config):
+            super().__init__()
+            self.words = nn.Embedding(config.words, config.width)
+
+        def forward(self, idx):
+            return self.words(idx)
+    """
+    write(tmp_path, set_net=text)
+    asked = missing(ask, tmp_path, "set_net.py:Set")
+    assert "`words` of `SetConfig(…)`" in asked.fact
+    with_line(tmp_path, "set_net", asked.how, words="100")
+    assert "int[batch, seq]" in str(result(ask(tmp_path, "set_net_filled.py:Set")).assumptions)
+
+
+def test_the_one_file_of_settings_that_has_all_a_class_reads_is_its_configuration(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, one_net=BY_SETTINGS.format(name="One"))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "base.json").write_text('{"model": {"width": 12}, "classes": 3}')
+    (tmp_path / "conf" / "data.json").write_text('{"model": {"width": 12}}')
+    assert "cfg is read from conf/base.json" in str(result(ask(tmp_path, "one_net.py:One")).assumptions)
+
+
+def test_which_of_several_files_of_settings_is_asked_and_the_line_works(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, many_net=BY_SETTINGS.format(name="Many"))
+    for name, width in (("large", 64), ("small", 8)):
+        (tmp_path / f"{name}.json").write_text(f'{{"model": {{"width": {width}}}, "classes": 3}}')
+    asked = missing(ask, tmp_path, "many_net.py:Many")
+    assert "classes, model.width" in asked.fact
+    assert 'probe(config="large.json"), or small.json' in asked.how
+    with_line(tmp_path, "many_net", asked.how.split(", or ")[0])
+    assert "cfg is read from large.json" in str(result(ask(tmp_path, "many_net_filled.py:Many")).assumptions)
+
+
+def test_without_any_settings_what_is_read_of_them_is_asked_for(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, bare_net=BY_SETTINGS.format(name="Bare"))
+    asked = missing(ask, tmp_path, "bare_net.py:Bare")
+    assert "Bare(cfg=Namespace(classes=…, model=Namespace(width=…)))" in asked.how
+    with_line(tmp_path, "bare_net", asked.how, classes="3", width="8")
+    assert result(ask(tmp_path, "bare_net_filled.py:Bare")).allocated_bytes > 0
+
+
+def test_the_options_of_a_script_are_the_configuration_of_a_class_that_reads_them(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Optioned(nn.Module):
+        def __init__(self, opts):
+            super().__init__()
+            self.last = nn.Linear(opts.width, opts.classes)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    script = """
+    import argparse
+
+    def options():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--width", type=int, default=48)
+        parser.add_argument("--classes", type=int, default=4)
+        parser.add_argument("--lr", type=float, default=0.1)
+        return parser.parse_args()
+    """
+    write(tmp_path, optioned_net=text, optioned_main=script)
+    assert "opts is read from the options of" in str(result(ask(tmp_path, "optioned_net.py:Optioned")).assumptions)
+
+
+def test_the_options_that_a_script_requires_are_said_in_one_line(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import argparse
+    import torch
+    from torch import nn
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kind", required=True)
+    opt = parser.parse_args()
+    if opt.kind == "grey":
+        channels = 1
+    elif opt.kind == "colour":
+        channels = 3
+
+    class Told(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(channels, 4, 3)
+
+        def forward(self, x):
+            return self.conv(x)
+    """
+    write(tmp_path, told_net=text)
+    asked = missing(ask, tmp_path, "told_net.py:Told")
+    assert 'probe(args="--kind …")' in asked.how
+    line = 'probe(args="--kind colour")'
+    with_line(tmp_path, "told_net", asked.how.replace('probe(args="--kind …")', line))
+    assert "float[batch, 3, 224, 224]" in str(result(ask(tmp_path, "told_net_filled.py:Told")).assumptions)
+
+
+def test_names_that_only_the_guard_of_a_script_binds_are_known_to_its_classes(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Guarded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(width, 2)
+
+        def forward(self, x):
+            return self.last(x)
+
+    if __name__ == "__main__":
+        width = 20
+        open("ran", "w").close()
+        for step in range(10):
+            Guarded()(torch.zeros(1, width)).sum().backward()
+    """
+    write(tmp_path, guarded_net=text)
+    assert "float[batch, 20]" in str(result(ask(tmp_path, "guarded_net.py:Guarded")).assumptions)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_method_that_makes_the_model_is_taken_where_its_defaults_do_not(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Named(nn.Module):
+        def __init__(self, sizes=None):
+            super().__init__()
+            assert isinstance(sizes, list)
+            self.last = nn.Linear(*sizes)
+
+        @classmethod
+        def from_name(cls, name):
+            return cls({"tiny": [8, 2]}[name])
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    write(tmp_path, named_net=text, named_use='from named_net import Named\nnet = Named.from_name("tiny")\n')
+    assert "named_use.py:2" in str(result(ask(tmp_path, "named_net.py:Named")).assumptions)
+
+
+def test_a_file_that_a_default_names_is_found_in_the_project(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import json
+    import torch
+    from torch import nn
+
+    class Filed(nn.Module):
+        def __init__(self, cfg="filed.json"):
+            super().__init__()
+            with open(cfg) as f:
+                self.last = nn.Linear(json.load(f)["width"], 2)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    (tmp_path / "inner").mkdir()
+    write(tmp_path / "inner", filed_net=text)
+    (tmp_path / "inner" / "filed.json").write_text('{"width": 9}')
+    assert "cfg is" in str(result(ask(tmp_path, "inner/filed_net.py:Filed")).assumptions)
+
+
+def test_looking_how_a_model_is_made_writes_nothing(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import os
+    from kept_net import Kept
+
+    def settings():
+        os.makedirs("logs")
+        open("log.txt", "w").close()
+        return {"width": 8}
+
+    net = Kept(settings()["width"], 2)
+    """
+    write(tmp_path, kept_net=MLP.format(name="Kept"), kept_main=script)
+    asked = missing(ask, tmp_path, "kept_net.py:Kept")
+    assert "nothing is written (os.mkdir logs)" in asked.fact
+    assert not (tmp_path / "logs").exists()
+    assert not (tmp_path / "log.txt").exists()
+
+
+def test_a_settings_object_that_a_constructor_changes_makes_the_next_model_alike(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Settings:
+        kind = "small"
+        width = None
+
+    class Changing(nn.Module):
+        def __init__(self, setup):
+            super().__init__()
+            assert (setup.width is None) != (setup.kind is None)
+            setup.width = 8
+            self.last = nn.Linear(setup.width, 2)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    use = "from changing_net import Changing, Settings\nsettings = Settings()\nnet = Changing(settings)\n"
+    write(tmp_path, changing_net=text, changing_use=use)
+    assert result(ask(tmp_path, "changing_net.py:Changing")).allocated_bytes > 0
+
+
+def test_a_folder_of_a_package_hides_no_library(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "pack" / "triton").mkdir(parents=True)
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "triton" / "__init__.py").write_text("raise RuntimeError('not this one')")
+    write(
+        tmp_path / "pack",
+        pack_net=MLP.format(name="Packed").replace("self, width, classes", "self, width=8, classes=2"),
+    )
+    assert result(ask(tmp_path, "pack/pack_net.py:Packed")).allocated_bytes > 0
