@@ -85,7 +85,7 @@ def taken(model: nn.Module, wrap: Callable[[nn.Module], nn.Module], **optimizer:
     is_sharded = wrap not in {DistributedDataParallel, view}
     if is_sharded:
         model = wrap(model)
-    found = {"own": _bytes([*model.parameters(), *model.buffers()])}
+    found = {"own": held_bytes(model)}
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         runs = model if is_sharded else wrap(model)
         trained = [p for p in model.parameters() if p.requires_grad]
@@ -101,12 +101,20 @@ def taken(model: nn.Module, wrap: Callable[[nn.Module], nn.Module], **optimizer:
             found["state"] = _bytes(moments)
             del moments
             adamw.zero_grad()
-    alive = most = found["own"]
+    return {**found, "most": most_alive(found["own"], profiler)}
+
+
+def most_alive(before: int, profiler: profile) -> int:
+    alive = most = before
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
     for event in sorted(events, key=lambda e: e.start_ns()):
         alive += event.nbytes()
         most = max(most, alive)
-    return {**found, "most": most}
+    return most
+
+
+def held_bytes(model: nn.Module) -> int:
+    return _bytes([*model.parameters(), *model.buffers()])
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

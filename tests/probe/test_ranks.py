@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 from asking import failure, result, warm, write
-from real_ranks import Net, pretending, sharded, taken, tokens
+from real_ranks import Net, held_bytes, most_alive, pretending, sharded, taken, tokens
+from small_models import MODELS
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
+from truth import train
 
 from remat.probe.allocator import MIB, CachingAllocator
 from remat.probe.built import Built, Inputs
@@ -26,8 +29,8 @@ from remat.probe.estimate import estimate
 from remat.probe.measurable import CannotMeasureError
 from remat.probe.measure import measure
 from remat.probe.messages import Limits, Variant
-from remat.probe.ranks.fully_sharded import _Chunks
-from remat.probe.variants import CannotApplyError
+from remat.probe.ranks.fully_sharded import _Chunks, shard
+from remat.probe.variants import CannotApplyError, apply_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +72,28 @@ def test_the_estimate_is_what_a_rank_takes_with_fully_shard(size: int) -> None:
     assert told.allocated_bytes == came["most"]
     assert told.by_category["parameters"] + told.by_category["buffers"] == came["own"]
     assert held(told, "gradients") == came["gradients"]
+
+
+FAMILIES = [
+    ("gpt2", "none"), ("llama", "all"), ("llama", "reentrant"), ("t5", "none"), ("conv_net", "all"), ("mixtral", "none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "how"), FAMILIES)
+def test_the_estimate_is_what_a_rank_takes_of_many_families_of_models(name: str, how: str) -> None:
+    built, reentrant = MODELS[name](), how == "reentrant"
+    checkpointing = "all" if reentrant else how
+    variant = Variant(
+        "v", checkpointing, reentrant=reentrant, optimizer=FOR_LOOP, world_size=4, sharding="fsdp2", grad_accum=2
+    )
+    with pretending(4):
+        model, _ = apply_variant(built.make_model().train(), variant)
+        shard(model, variant)
+        own = held_bytes(model)
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            train(built, variant, model)
+        most = most_alive(own, profiler)
+    assert estimate(built, variant, "cpu").allocated_bytes == pytest.approx(most, rel=0.001)
 
 
 @pytest.mark.parametrize(
