@@ -75,7 +75,8 @@ def test_the_estimate_is_what_a_rank_takes_with_fully_shard(size: int) -> None:
 
 
 FAMILIES = [
-    ("gpt2", "none"), ("llama", "all"), ("llama", "reentrant"), ("t5", "none"), ("conv_net", "all"), ("mixtral", "none"),
+    ("gpt2", "none"), ("llama", "all"), ("llama", "reentrant"), ("t5", "none"), ("conv_net", "all"),
+    ("mixtral", "none"),
 ]  # fmt: skip
 
 
