@@ -22,6 +22,11 @@ const CATEGORIES: Readonly<Record<string, Category>> = {
   },
   inputs: { name: "Inputs", means: "the batch", pattern: "M2 0 V8 M6 0 V8" },
   buffers: { name: "Buffers", means: "of the modules", pattern: "M0 4 H8 M4 0 V8" },
+  communication: {
+    name: "Communication",
+    means: "parameters gathered from other ranks, and what is sent",
+    pattern: "M0 4 H3 M5 4 H8",
+  },
   workspaces: { name: "Workspaces", means: "of cuBLAS and cuDNN", pattern: "M0 4 L2 2 L4 4 L6 6 L8 4" },
   rounding: { name: "Rounding", means: "ends of blocks that the allocator does not split", pattern: "M4 0 V8" },
   unused: { name: "Held, unused", means: "taken from the driver, in no tensor", pattern: "M4 3.2 v1.6" },

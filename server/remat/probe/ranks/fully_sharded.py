@@ -2,7 +2,7 @@
 
 It frees and takes the gathered parameters by resizing their storages, works on streams of its own (each of which has
 its own pool in CUDA's allocator), and asks fakes for the shapes of whole tensors that no rank holds.
-Holds for torch 2.6 to 2.13 (torch/distributed/fsdp/_fully_shard).
+Source: torch/distributed/fsdp/_fully_shard (read in torch 2.7 and 2.13).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ COMMUNICATION = "communication"
 """the category of gathered parameters and of the buffers that are sent and received"""
 _INTERNALS = "torch.distributed.fsdp._fully_shard."
 _AT_WORK = ("unshard", "wait_for_unshard", "post_backward")
+_SHAPES = ("_propagate_tensor_meta_non_cached", "_propagate_tensor_meta")
+"""of ShardingPropagator: where it asks for the shape of a result, in newer and in older torch"""
 
 
 def shard(model: nn.Module, variant: Variant) -> None:
@@ -68,12 +70,13 @@ def followed(trace: Trace) -> Iterator[None]:
     inner = importlib.import_module(f"{_INTERNALS}_fsdp_param")
     group = importlib.import_module(f"{_INTERNALS}_fsdp_param_group").FSDPParamGroup
     sharding = importlib.import_module("torch.distributed.tensor._sharding_prop").ShardingPropagator
+    shapes = next(name for name in _SHAPES if hasattr(sharding, name))
     trace.wrapper = importlib.import_module("torch.distributed.tensor").DTensor
     streams = torch.cpu.StreamContext
     with contextlib.ExitStack() as undo:
         for where, name, value in (
             (torch.UntypedStorage, "resize_", _seen_by(trace, torch.UntypedStorage.resize_)),
-            (sharding, "_propagate_tensor_meta_non_cached", _apart(sharding._propagate_tensor_meta_non_cached)),
+            (sharding, shapes, _apart(getattr(sharding, shapes))),
             (inner, "_chunk_with_empty", _Chunks),
             (streams, "__enter__", _on_its_stream(trace, streams.__enter__)),
             (streams, "__exit__", _on_its_stream(trace, streams.__exit__)),
