@@ -187,7 +187,7 @@ async def test_a_plan_that_was_probed_is_written_advised_and_then_needs_what_was
         after = editor.applied("deep.py", types.CodeAction("", edit=taken[0].edit))
         editor.change("deep.py", [types.TextDocumentContentChangeWholeDocument(after)], after)
         editor.save("deep.py")
-        variants = [variant]
+        variants = [{"name": "now", **sizes}]
         answer = await ask(editor, {**asked(project, "Deep", device="cuda"), "target": target, "variants": variants})
         assert answer.variants[0].allocatedBytes == every.afterBytes
         assert [(one.path, one.count, one.of) for one in answer.plans[0]] == [("blocks.*", 4, 4)]
