@@ -1,30 +1,74 @@
-/** Asks the server to probe, and hears how far it is. */
+/** Asks the server to probe, to measure and for advice, and hears how far it is. */
 
 import type * as vscode from "vscode";
-import { PROBE, type ProbeAnswer, type ProbeParams, type ProbeProgress } from "../protocol";
+import {
+  ADVISE,
+  type AdviseAnswer,
+  type AdviseParams,
+  PROBE,
+  type ProbeAnswer,
+  type ProbeParams,
+  type ProbeProgress,
+} from "../protocol";
 import type { Server } from "../server";
 import { type Knobs, variantOf } from "./knobs";
 import type { Variant } from "./messages";
+import type { Device, Measurement } from "./page_messages";
 import type { Model } from "./targets";
 
 let asked = 0;
 
-export async function askProbe(
-  server: Server,
-  model: Model,
-  knobs: Knobs,
-  variants: readonly Variant[],
-  hear: (progress: ProbeProgress) => void,
-  cancel: vscode.CancellationToken,
-): Promise<ProbeAnswer> {
+type Hear = (progress: ProbeProgress) => void;
+
+export interface Question {
+  readonly server: Server;
+  readonly model: Model;
+  readonly knobs: Knobs;
+  readonly hear: Hear;
+  readonly cancel: vscode.CancellationToken;
+}
+
+/** `on`: measure on that device too; else nothing is measured. */
+export function askProbe(question: Question, variants: readonly Variant[], on?: Device): Promise<ProbeAnswer> {
+  const { server, model, knobs, cancel } = question;
+  const { target, folder } = model;
+  const how = on ? ({ mode: "auto", device: on } as const) : {};
+  return heard(question, (token) => {
+    const params = { token, target, folder: folder.fsPath, variants, gpu: knobs.gpu, ...how };
+    return server.request<ProbeParams, ProbeAnswer>(PROBE, params, cancel);
+  });
+}
+
+export function askAdvice(question: Question): Promise<AdviseAnswer> {
+  const { server, model, knobs, cancel } = question;
+  return heard(question, (token) => {
+    const { target, folder } = model;
+    const params = { token, target, folder: folder.fsPath, variant: variantOf(knobs), gpu: knobs.gpu };
+    return server.request<AdviseParams, AdviseAnswer>(ADVISE, params, cancel);
+  });
+}
+
+/** The step as it is on this machine: on its GPU, or on the CPU where there is none. */
+export async function askMeasurement(question: Question): Promise<Measurement | string> {
+  let why = "";
+  for (const device of ["cuda", "cpu"] as const) {
+    const { variants, failures } = await askProbe(question, [variantOf(question.knobs)], device);
+    const measured = variants.find(({ kind }) => kind === "measured");
+    const estimated = variants.find(({ kind }) => kind === "estimated") ?? null;
+    if (measured) return { device, measured, estimated, knobs: question.knobs };
+    why = failures[0]?.message ?? "the machine has no memory left for it";
+  }
+  return why;
+}
+
+async function heard<T>({ server, hear }: Question, ask: (token: string) => Promise<T>): Promise<T> {
   asked += 1;
   const token = `probe-${asked}`;
-  const params = { token, target: model.target, folder: model.folder.fsPath, variants, gpu: knobs.gpu };
   const listening = server.onProbeProgress((progress) => {
     if (progress.token === token) hear(progress);
   });
   try {
-    return await server.request<ProbeParams, ProbeAnswer>(PROBE, params, cancel);
+    return await ask(token);
   } finally {
     listening.dispose();
   }
@@ -36,6 +80,7 @@ export function joined(first: ProbeAnswer, more: ProbeAnswer): ProbeAnswer {
     ...first,
     seconds: first.seconds + more.seconds,
     variants: [...first.variants, ...more.variants],
+    plans: [...first.plans, ...more.plans],
     failures: [...first.failures, ...more.failures],
     cards: first.cards.map((card) => {
       const other = more.cards.find(({ name }) => name === card.name);

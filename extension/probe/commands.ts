@@ -1,4 +1,4 @@
-/** The command that probes the model under the cursor. */
+/** The commands that probe the model under the cursor, compare it with what it was, and open what a run recorded. */
 
 import * as vscode from "vscode";
 import { showMessage } from "../message";
@@ -6,15 +6,19 @@ import type { Server } from "../server";
 import type { Part } from "./page_messages";
 import { ProbePanel } from "./panel";
 import { hintSavedMemory } from "./saved_memory";
+import { openSnapshot } from "./snapshot";
 import { chooseModel } from "./targets";
 
 export function registerProbe(root: vscode.Uri, server: Server): vscode.Disposable {
   const panel = new ProbePanel(root, server);
+  const register = vscode.commands.registerCommand;
   return vscode.Disposable.from(
     panel,
     hintSavedMemory(panel),
-    vscode.commands.registerCommand("remat.probe", (given: unknown) => probe(given, null, panel, server)),
-    vscode.commands.registerCommand("remat.whyMemoryHigh", () => probe(undefined, "effect", panel, server)),
+    register("remat.probe", (given: unknown) => probe(given, null, panel, server)),
+    register("remat.whyMemoryHigh", () => probe(undefined, "effect", panel, server)),
+    register("remat.compareMemory", () => compare(panel)),
+    register("remat.openSnapshot", (given: unknown) => openSnapshot(given, panel, server)),
   );
 }
 
@@ -27,6 +31,11 @@ async function probe(given: unknown, first: Part | null, panel: ProbePanel, serv
     const why = error instanceof Error ? error.message : String(error);
     void showMessage("error", `Remat could not probe: ${why}`);
   }
+}
+
+async function compare(panel: ProbePanel): Promise<void> {
+  if (await panel.compare()) return;
+  void showMessage("info", "Nothing to compare with yet: probe the model, change its code, then compare.");
 }
 
 async function explainTrust(): Promise<void> {

@@ -11,6 +11,8 @@ export interface Knobs {
   readonly optimizer: string;
   readonly batch: number | null;
   readonly seq: number | null;
+  /** Batches for each step of the optimizer. */
+  readonly gradAccum: number | null;
   readonly loraRank: number | null;
   /** The card that the need is compared with; `null`: any. */
   readonly gpu: string | null;
@@ -24,6 +26,7 @@ export const UNTURNED: Knobs = {
   optimizer: AS_WRITTEN,
   batch: null,
   seq: null,
+  gradAccum: null,
   loraRank: null,
   gpu: null,
 };
@@ -37,8 +40,42 @@ export const CHECKPOINTING: ReadonlyMap<string, string> = new Map([
   ["selective", "Selective"],
 ]);
 
-export function variantOf({ gpu: _, ...knobs }: Knobs, checkpointing = knobs.checkpointing): Variant {
-  return { ...knobs, checkpointing, name: CHECKPOINTING.get(checkpointing) ?? checkpointing };
+/** What a way is called, those that only advice comes up with included. */
+export function nameOfWay(way: string): string {
+  const first = /^first-(\d+)$/.exec(way)?.[1];
+  if (first !== undefined) return first === "1" ? "First block" : `First ${first} blocks`;
+  const every = /^every-(\d+)$/.exec(way)?.[1];
+  return CHECKPOINTING.get(way) ?? (every === undefined ? way : `Every ${every}th block`);
+}
+
+/** The way that is called so, among those that are compared where the knobs are so. */
+export function wayNamed(name: string | undefined, { checkpointing }: Knobs): string | undefined {
+  return [checkpointing, ...CHECKPOINTING.keys()].find((way) => nameOfWay(way) === name);
+}
+
+export function variantOf({ gpu: _, gradAccum, ...knobs }: Knobs, checkpointing = knobs.checkpointing): Variant {
+  return { ...knobs, gradAccum: gradAccum ?? 1, checkpointing, name: nameOfWay(checkpointing) };
+}
+
+/** The knobs that make `variant`. */
+export function knobsOf(variant: Variant, gpu: string | null): Knobs {
+  return {
+    checkpointing: variant.checkpointing ?? AS_WRITTEN,
+    reentrant: variant.reentrant ?? false,
+    dtype: variant.dtype ?? null,
+    autocast: variant.autocast ?? null,
+    optimizer: variant.optimizer ?? AS_WRITTEN,
+    batch: variant.batch ?? null,
+    seq: variant.seq ?? null,
+    gradAccum: (variant.gradAccum ?? 1) > 1 ? (variant.gradAccum ?? 1) : null,
+    loraRank: variant.loraRank ?? null,
+    gpu,
+  };
+}
+
+/** Whether both are of the same step, however it is checkpointed. */
+export function sameStep(one: Knobs, other: Knobs): boolean {
+  return JSON.stringify({ ...one, checkpointing: "" }) === JSON.stringify({ ...other, checkpointing: "" });
 }
 
 /** The others to compare with, each with everything else the same. */
@@ -56,6 +93,7 @@ export function asOptions(knobs: Knobs): string[] {
     ["--optimizer", knobs.optimizer === AS_WRITTEN ? null : knobs.optimizer],
     ["--batch", knobs.batch],
     ["--seq", knobs.seq],
+    ["--grad-accum", knobs.gradAccum],
     ["--lora-rank", knobs.loraRank],
     ["--gpu", knobs.gpu],
   ];

@@ -2,19 +2,24 @@
 
 import * as vscode from "vscode";
 import { withoutLinks } from "../message";
-import type { ProbeAnswer } from "../protocol";
+import type { ProbeAnswer, Snapshot } from "../protocol";
 import { openLine } from "../report/open";
-import { pageFor } from "../report/page_text";
+import { openPage } from "../report/page_text";
 import { NotRunning, type Server } from "../server";
 import { readSettings } from "../settings";
-import { askProbe, hasAsked, joined } from "./ask";
+import { askAdvice, askMeasurement, askProbe, hasAsked, joined, type Question } from "./ask";
+import { changedSince, saveAll } from "./files";
 import { findingsFor } from "./findings";
 import { insertMissing } from "./insert";
-import { alternatives, asOptions, type Knobs, UNTURNED, variantOf } from "./knobs";
-import type { FromPage, Part, Subject, ToPage } from "./page_messages";
+import { alternatives, type Knobs, nameOfWay, sameStep, UNTURNED, variantOf } from "./knobs";
+import { AS_WRITTEN } from "./messages";
+import type { Advised, Before, FromPage, Measurement, Part, Planned, PlanPlace, ToPage } from "./page_messages";
 import { codeOf, placesIn, type Texts, textsOf } from "./places";
+import { applyPlan, planAt } from "./plan";
+import { Runs } from "./runs";
 import { type Said, stageInWords } from "./stages";
-import type { Model } from "./targets";
+import { subjectOf } from "./subject";
+import { fileOfModel, type Model, stillThere } from "./targets";
 
 const VIEW = "remat.probe";
 
@@ -23,6 +28,16 @@ export interface Shown {
   readonly answer: ProbeAnswer;
   readonly knobs: Knobs;
   readonly texts: Texts;
+  readonly before: Before | null;
+  readonly advised: Advised | null;
+  readonly measurement: Measurement | null;
+  readonly planned: Planned | null;
+}
+
+/** The progress that the user sees in a notification, and its button to cancel. */
+interface Notified {
+  readonly say: (said: Said) => void;
+  readonly token: vscode.CancellationToken;
 }
 
 export class ProbePanel implements vscode.Disposable {
@@ -32,9 +47,21 @@ export class ProbePanel implements vscode.Disposable {
   /** What is wanted first, until the answer is whole. */
   private first: Part | null = null;
   private shown: Shown | undefined;
+  /** In place of a model. */
+  private recorded: Snapshot | undefined;
   /** Why there is no answer at all. */
   private problem: ToPage | undefined;
-  private running: vscode.CancellationTokenSource | undefined;
+  private readonly runs = new Runs({
+    heard: (progress) => {
+      if (progress === null) this.problem = undefined;
+      this.tell({ kind: "running", progress });
+    },
+    failed: (error) => this.fail(error),
+    ended: (cancelled) => {
+      this.first = null;
+      this.tell({ kind: "idle", cancelled });
+    },
+  });
   private readonly answers = new vscode.EventEmitter<Shown | undefined>();
   private readonly watching = vscode.workspace.onDidChangeTextDocument(({ document }) => this.changed(document));
 
@@ -48,11 +75,34 @@ export class ProbePanel implements vscode.Disposable {
 
   /** Probes `model` as it is written, with the progress where the user sees it, and shows `first` first. */
   async probe(model: Model, first: Part | null): Promise<void> {
-    this.running?.cancel();
+    this.runs.cancel();
     this.model = model;
     this.knobs = { ...UNTURNED, gpu: readSettings().gpu };
     this.shown = undefined;
     await this.again(first);
+  }
+
+  /** Probes the same as it is written now, beside what it needed before. False where nothing was probed before. */
+  async compare(): Promise<boolean> {
+    const { shown } = this;
+    const written = shown?.answer.variants.find(({ name }) => name === nameOfWay(AS_WRITTEN));
+    if (!shown || !written) return false;
+    const knobs = { ...shown.knobs, checkpointing: AS_WRITTEN };
+    this.knobs = knobs;
+    await this.again(null, { variant: written, knobs });
+    return true;
+  }
+
+  /** Shows what a real run recorded. */
+  async record(snapshot: Snapshot): Promise<void> {
+    this.runs.cancel();
+    this.model = undefined;
+    this.shown = undefined;
+    this.problem = undefined;
+    this.answers.fire(undefined);
+    this.recorded = snapshot;
+    await this.open();
+    this.tell({ kind: "recorded", snapshot });
   }
 
   dispose(): void {
@@ -61,70 +111,59 @@ export class ProbePanel implements vscode.Disposable {
     this.panel?.dispose();
   }
 
-  private async again(first: Part | null = null): Promise<void> {
-    const { model } = this;
-    if (!model) return;
+  private async again(first: Part | null = null, before: Before | null = null): Promise<void> {
+    if (!this.model) return;
     this.first = first;
-    await saveAll(model.folder);
+    this.recorded = undefined;
+    await saveAll(this.model.folder);
     await this.server.start(); // which says the interpreter
+    const model = await stillThere(this.model, this.server);
+    this.model = model;
     await this.open();
-    this.tell({ kind: "begun", subject: this.subject(model), knobs: this.knobs, first });
+    this.tell({ kind: "begun", subject: subjectOf(model, this.knobs, this.server), knobs: this.knobs, first });
     const notification = {
       location: vscode.ProgressLocation.Notification,
       title: withoutLinks(`Remat probes ${model.name}`),
       cancellable: true,
     };
-    await vscode.window.withProgress(notification, (progress, token) =>
-      this.run((said) => progress.report({ message: withoutLinks(said.words), increment: said.increment }), token),
-    );
+    await vscode.window.withProgress(notification, (progress, token) => {
+      const say = (said: Said) => progress.report({ message: withoutLinks(said.words), increment: said.increment });
+      return this.run((question) => this.probeAll(question, before), { say, token });
+    });
   }
 
-  /** Asks for the variant that is wanted, then for those to compare it with. A later question takes its place. */
-  private async run(say: (said: Said) => void, cancel?: vscode.CancellationToken): Promise<void> {
-    const { model, knobs } = this;
+  private async run(work: (question: Question) => Promise<void>, notified?: Notified): Promise<void> {
+    const { model, knobs, server } = this;
     if (!model) return;
-    this.running?.cancel();
-    const running = new vscode.CancellationTokenSource();
-    this.running = running;
-    const cancelling = cancel?.onCancellationRequested(() => running.cancel());
-    const isLatest = () => this.running === running;
-    this.problem = undefined;
-    this.tell({ kind: "running", progress: null });
-    try {
-      for await (const answer of this.answersFor(model, knobs, say, running.token)) {
-        if (running.token.isCancellationRequested) break;
-        await this.show(answer, knobs);
-      }
-    } catch (error) {
-      if (isLatest() && !running.token.isCancellationRequested) this.fail(error);
-    } finally {
-      cancelling?.dispose();
-      if (isLatest()) {
-        this.running = undefined;
-        this.first = null;
-        this.tell({ kind: "idle", cancelled: running.token.isCancellationRequested });
-      }
-    }
+    await this.runs.run((cancel, hear) => {
+      const tell: Question["hear"] = (progress) => {
+        notified?.say(stageInWords(progress));
+        hear(progress);
+      };
+      return work({ server, model, knobs, hear: tell, cancel });
+    }, notified?.token);
   }
 
-  private async *answersFor(model: Model, knobs: Knobs, say: (said: Said) => void, token: vscode.CancellationToken) {
+  /** Asks for the variant that is wanted, then for those to compare it with. */
+  private async probeAll(question: Question, before: Before | null): Promise<void> {
+    const { knobs, hear, cancel } = question;
     const others = alternatives(knobs);
-    const total = 1 + others.length;
-    const hear = (before: number) => (progress: Parameters<typeof stageInWords>[0]) => {
-      if (token.isCancellationRequested) return;
-      const whole = { ...progress, done: before + progress.done, of: total };
-      say(stageInWords(whole));
-      this.tell({ kind: "running", progress: whole });
-    };
-    const first = await askProbe(this.server, model, knobs, [variantOf(knobs)], hear(0), token);
-    yield first;
-    if (hasAsked(first, knobs)) yield joined(first, await askProbe(this.server, model, knobs, others, hear(1), token));
+    const from = (done: number): Question => ({
+      ...question,
+      hear: (progress) => hear({ ...progress, done: done + progress.done, of: 1 + others.length }),
+    });
+    const first = await askProbe(from(0), [variantOf(knobs)]);
+    if (cancel.isCancellationRequested) return;
+    await this.show(first, question, before);
+    if (!hasAsked(first, knobs)) return;
+    const more = await askProbe(from(1), others);
+    if (!cancel.isCancellationRequested) await this.show(joined(first, more), question, before);
   }
 
-  private async show(answer: ProbeAnswer, knobs: Knobs): Promise<void> {
-    const texts = await textsOf(answer);
+  private async show(answer: ProbeAnswer, { knobs, model }: Question, before: Before | null): Promise<void> {
+    const texts = await textsOf(answer, fileOfModel(model));
     if (knobs !== this.knobs) return; // another question was asked meanwhile
-    this.shown = { answer, knobs, texts };
+    this.shown = { answer, knobs, texts, before, advised: null, measurement: null, planned: null };
     this.showAgain();
     this.answers.fire(this.shown);
   }
@@ -132,15 +171,12 @@ export class ProbePanel implements vscode.Disposable {
   private showAgain(): void {
     const { shown, model } = this;
     if (!shown || !model) return;
-    const { answer, knobs, texts } = shown;
-    this.tell({
-      kind: "answer",
-      answer,
-      knobs,
-      subject: this.subject(model),
-      code: codeOf(answer, texts),
-      findings: findingsFor(answer, model),
-    });
+    const { texts, ...figures } = shown;
+    const { answer } = figures;
+    const more = { code: codeOf(answer, texts), findings: findingsFor(answer, model) };
+    const subject = subjectOf(model, figures.knobs, this.server);
+    this.tell({ kind: "answer", figures: { ...figures, ...more }, subject });
+    this.tellOutdated();
   }
 
   private changed({ uri }: vscode.TextDocument): void {
@@ -148,13 +184,7 @@ export class ProbePanel implements vscode.Disposable {
   }
 
   private tellOutdated(): void {
-    const { texts } = this.shown ?? {};
-    const changed = vscode.workspace.textDocuments.filter((document) => {
-      const { uri } = document;
-      const was = uri.scheme === "file" ? texts?.get(uri.fsPath) : undefined;
-      return was !== undefined && was !== document.getText();
-    });
-    this.tell({ kind: "outdated", files: changed.map(({ uri }) => vscode.workspace.asRelativePath(uri)) });
+    this.tell({ kind: "outdated", files: this.shown ? changedSince(this.shown.texts) : [] });
   }
 
   private fail(error: unknown): void {
@@ -166,37 +196,18 @@ export class ProbePanel implements vscode.Disposable {
     this.tell(this.problem);
   }
 
-  /** What is run, before it is; the answer says it again as it was. */
-  private subject({ name, target, folder }: Model): Subject {
-    const choice = this.server.facts().choice;
-    const python = choice?.interpreters.get(folder.toString()) ?? [...(choice?.interpreters.values() ?? [])][0];
-    const shown = target.startsWith(`${folder.fsPath}/`) ? target.slice(folder.fsPath.length + 1) : target;
-    const command = ["remat", "probe", ...[shown, ...asOptions(this.knobs)].map(quoted)].join(" ");
-    return { name, command, python: python ?? "the .venv nearest to the file, else the Python on PATH" };
-  }
-
   /** Beside the editor, or where the user has moved it. */
   private async open(): Promise<void> {
     if (this.panel) return this.panel.reveal(undefined, true);
-    const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
-    const panel = vscode.window.createWebviewPanel(
-      VIEW,
-      "Memory probe",
-      { viewColumn: column, preserveFocus: true },
-      {
-        enableScripts: true,
-        enableFindWidget: true,
-        localResourceRoots: [],
-      },
-    );
+    const page = { view: VIEW, name: "probe", title: "Memory probe", preserveFocus: true };
+    const hear = (message: FromPage) => this.answer(message);
+    const { panel, loaded } = openPage(this.root, page, hear, () => this.closed());
     this.panel = panel;
-    panel.webview.onDidReceiveMessage((message: FromPage) => void this.answer(message));
-    panel.onDidDispose(() => this.closed());
-    panel.webview.html = await pageFor(this.root, { name: "probe", title: "Memory probe" });
+    await loaded;
   }
 
   private closed(): void {
-    this.running?.cancel();
+    this.runs.cancel();
     this.panel = undefined;
     this.shown = undefined;
     this.answers.fire(undefined);
@@ -208,12 +219,13 @@ export class ProbePanel implements vscode.Disposable {
 
   /** A page that was hidden begins anew. */
   private tellAll(): void {
+    if (this.recorded) this.tell({ kind: "recorded", snapshot: this.recorded });
     if (!this.model) return;
-    this.tell({ kind: "begun", subject: this.subject(this.model), knobs: this.knobs, first: this.first });
+    const subject = subjectOf(this.model, this.knobs, this.server);
+    this.tell({ kind: "begun", subject, knobs: this.knobs, first: this.first });
     this.showAgain();
-    if (this.shown) this.tellOutdated();
     if (this.problem) this.tell(this.problem);
-    if (this.running) this.tell({ kind: "running", progress: null });
+    if (this.runs.isRunning) this.tell({ kind: "running", progress: null });
   }
 
   private async answer(message: FromPage): Promise<void> {
@@ -222,20 +234,39 @@ export class ProbePanel implements vscode.Disposable {
         return this.tellAll();
       case "ask":
         this.knobs = message.knobs;
-        return this.run(() => undefined);
+        return this.run((question) => this.probeAll(question, this.beforeOf(question.knobs)));
       case "select":
         return this.select(message.knobs);
       case "again":
         return this.again();
+      case "compare":
+        return void (await this.compare());
+      case "advise":
+        return this.run((question) => this.advise(question));
+      case "measure":
+        return this.run((question) => this.measure(question));
+      case "apply":
+        return this.apply(message);
       case "cancel":
-        return this.running?.cancel();
+        return this.runs.cancel();
       case "open":
         return this.openPlace(message.path, message.line);
+      default:
+        return this.act(message);
+    }
+  }
+
+  private async act(message: FromPage): Promise<void> {
+    const planned = this.shown?.planned?.answer;
+    switch (message.kind) {
       case "insert":
         return this.insert(message.failure);
+      case "openPlanned":
+        return void (this.panel && (await openLine(this.panel, planned?.uri, planned?.line ?? undefined)));
+      case "copyPlanned":
+        return this.copy("planned", planned?.code);
       case "copyCommand":
-        if (this.model) await vscode.env.clipboard.writeText(this.subject(this.model).command);
-        return this.tell({ kind: "said", about: "command", words: "Copied." });
+        return this.copy("command", this.model && subjectOf(this.model, this.knobs, this.server).command);
       case "showLogs":
         return void (await vscode.commands.executeCommand("remat.showLogs"));
       case "restart":
@@ -244,12 +275,58 @@ export class ProbePanel implements vscode.Disposable {
     }
   }
 
+  private async copy(about: string, text: string | undefined): Promise<void> {
+    if (!text) return;
+    await vscode.env.clipboard.writeText(text);
+    this.tell({ kind: "said", about, words: "Copied." });
+  }
+
+  /** What the code needed before it was changed, where that was asked of the same step. */
+  private beforeOf(knobs: Knobs): Before | null {
+    const before = this.shown?.before ?? null;
+    return before && sameStep(before.knobs, knobs) ? before : null;
+  }
+
   private select(knobs: Knobs): void {
     if (!this.shown) return;
-    const { answer, texts } = this.shown;
     this.knobs = knobs;
-    this.shown = { answer, knobs, texts };
+    this.shown = { ...this.shown, knobs };
     this.answers.fire(this.shown);
+  }
+
+  private async advise(question: Question): Promise<void> {
+    const answer = await askAdvice(question);
+    this.add({ advised: { answer, knobs: question.knobs } }, question);
+  }
+
+  private async measure(question: Question): Promise<void> {
+    const found = await askMeasurement(question);
+    if (typeof found !== "string") return this.add({ measurement: found }, question);
+    if (!question.cancel.isCancellationRequested) this.tell({ kind: "said", about: "measure", words: found });
+  }
+
+  private add(more: Partial<Shown>, { knobs, cancel }: Question): void {
+    if (!this.shown || cancel.isCancellationRequested || !sameStep(knobs, this.shown.knobs)) return;
+    this.shown = { ...this.shown, ...more };
+    this.showAgain();
+  }
+
+  private async apply(place: PlanPlace): Promise<void> {
+    const { shown, model, panel } = this;
+    const plan = shown && planAt(place, shown);
+    if (!plan || !model || !panel) return;
+    const about = `apply-${place.from}-${place.index}`;
+    const [outdated] = changedSince(shown.texts);
+    if (outdated) {
+      return this.tell({ kind: "said", about, words: `${outdated} has changed since: probe again, then apply.` });
+    }
+    try {
+      const answer = await applyPlan(this.server, model, plan, panel);
+      this.shown = { ...shown, planned: { from: place.from, index: place.index, answer } };
+      this.showAgain();
+    } catch (error) {
+      this.tell({ kind: "said", about, words: error instanceof Error ? error.message : String(error) });
+    }
   }
 
   /** Only what the answer itself names. */
@@ -266,16 +343,4 @@ export class ProbePanel implements vscode.Disposable {
     const words = await insertMissing(failure, this.model, this.panel);
     this.tell({ kind: "said", about: `failure-${index}`, words });
   }
-}
-
-/** The probe reads files. */
-async function saveAll(folder: vscode.Uri): Promise<void> {
-  for (const document of vscode.workspace.textDocuments) {
-    const isInside = document.uri.scheme === "file" && document.uri.path.startsWith(`${folder.path}/`);
-    if (document.isDirty && isInside && document.languageId === "python") await document.save();
-  }
-}
-
-function quoted(word: string): string {
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

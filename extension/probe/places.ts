@@ -18,8 +18,10 @@ export function placesIn({ variants, failures }: ProbeAnswer): Location[] {
   return [...variants.flatMap(({ byLine }) => byLine), ...failed];
 }
 
-export async function textsOf(answer: ProbeAnswer): Promise<Texts> {
-  const paths = [...new Set(placesIn(answer).map(({ path }) => path))].slice(0, MOST_FILES);
+/** Those that it names, and `file`, that of the model. */
+export async function textsOf(answer: ProbeAnswer, file: vscode.Uri | null): Promise<Texts> {
+  const named = placesIn(answer).map(({ path }) => path);
+  const paths = [...new Set([...(file ? [file.fsPath] : []), ...named])].slice(0, MOST_FILES);
   const read = await Promise.all(paths.map(async (path) => [path, await textOf(path)] as const));
   return new Map(read.flatMap(([path, text]) => (text === undefined ? [] : [[path, text] as const])));
 }

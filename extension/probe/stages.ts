@@ -21,6 +21,7 @@ const STAGES: Readonly<Record<string, string>> = {
 
 export function stageInWords({ stage, variant, done, of }: ProbeProgress): Said {
   const what = STAGES[stage] ?? stage;
+  if (of === 0) return { words: `trying ${variant ?? "a change"} (${done} tried)`, increment: 0 };
   const which = variant === null || of < 2 ? "" : `${variant} (${Math.min(done + 1, of)} of ${of}): `;
   return { words: `${which}${what}`, increment: 0 };
 }

@@ -41,6 +41,25 @@ function firstCodeLine(document: vscode.TextDocument | undefined, line: number):
   return at;
 }
 
+/** The same model where it is now: edits above it have moved its line. */
+export async function stillThere(model: Model, server: Server): Promise<Model> {
+  const line = /:(\d+)$/.exec(model.target)?.[1];
+  const document = vscode.workspace.textDocuments.find(({ uri }) => uri.toString() === model.place?.uri.toString());
+  if (line === undefined || !document) return model;
+  const found = (await targetsIn(document, server)).filter(({ title }) => model.name.endsWith(`: ${title}`));
+  const distance = (one: ProbeTarget) => Math.abs(one.line + 1 - Number(line));
+  const nearest = found.sort((a, b) => distance(a) - distance(b))[0];
+  return nearest ? modelOf(nearest, document.uri) : model;
+}
+
+/** The file that a target is in; `null` where it names a model without one. */
+export function fileOfModel({ place, target, folder }: Model): vscode.Uri | null {
+  if (place) return place.uri;
+  const file = /^(?!hf:)(.+\.py)(?::\w+)?$/.exec(target)?.[1];
+  if (file === undefined) return null;
+  return path.isAbsolute(file) ? vscode.Uri.file(file) : vscode.Uri.joinPath(folder, file);
+}
+
 async function targetsIn(document: vscode.TextDocument, server: Server): Promise<ProbeTarget[]> {
   const source = new vscode.CancellationTokenSource();
   const params = { uri: document.uri.toString() };

@@ -4,8 +4,39 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
 
+export interface Page {
+  /** What VS Code calls its kind. */
+  readonly view: string;
+  readonly name: string;
+  readonly title: string;
+  /** Leave the cursor where it is. */
+  readonly preserveFocus?: boolean;
+}
+
+/** A panel beside the editor with a page in it; `loaded` once it has been given its text. It loads nothing itself. */
+export function openPage<Message>(
+  root: vscode.Uri,
+  { view, name, title, preserveFocus = false }: Page,
+  hear: (message: Message) => unknown,
+  closed: () => void,
+): { readonly panel: vscode.WebviewPanel; readonly loaded: Promise<void> } {
+  const viewColumn = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
+  const panel = vscode.window.createWebviewPanel(
+    view,
+    title,
+    { viewColumn, preserveFocus },
+    { enableScripts: true, enableFindWidget: true, localResourceRoots: [] },
+  );
+  panel.webview.onDidReceiveMessage((message: Message) => void hear(message));
+  panel.onDidDispose(closed);
+  const loaded = pageFor(root, { name, title }).then((text) => {
+    panel.webview.html = text;
+  });
+  return { panel, loaded };
+}
+
 /** The page whose script is `dist/<name>.js`, filling the element with that id. */
-export async function pageFor(
+async function pageFor(
   root: vscode.Uri,
   { name, title }: { readonly name: string; readonly title: string },
 ): Promise<string> {

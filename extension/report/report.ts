@@ -8,7 +8,7 @@ import { leftOut } from "../terminal/ends";
 import type { Executions } from "../terminal/executions";
 import { act } from "./act";
 import type { FromPage, ToPage } from "./messages";
-import { pageFor } from "./page_text";
+import { openPage } from "./page_text";
 
 const VIEW = "remat.report";
 
@@ -94,16 +94,11 @@ export class Report implements vscode.Disposable {
   /** Beside the editor, or where the user has moved it. */
   private async open(): Promise<void> {
     if (this.panel) return this.panel.reveal();
-    const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
-    const panel = vscode.window.createWebviewPanel(VIEW, "Diagnosis", column, {
-      enableScripts: true,
-      enableFindWidget: true,
-      localResourceRoots: [],
-    });
+    const page = { view: VIEW, name: "report", title: "Diagnosis" };
+    const hear = (message: FromPage) => this.answer(message);
+    const { panel, loaded } = openPage(this.root, page, hear, () => this.closed());
     this.panel = panel;
-    panel.webview.onDidReceiveMessage((message: FromPage) => void this.answer(message));
-    panel.onDidDispose(() => this.closed());
-    panel.webview.html = await pageFor(this.root, { name: "report", title: "Diagnosis" });
+    await loaded;
   }
 
   private closed(): void {

@@ -44,7 +44,7 @@ async def test_the_editor_makes_the_edit_and_is_told_what_it_is(any_editor):
     any_editor.open("tower.py", MODEL)
     answer = await ask(any_editor, plan(any_editor))
     assert answer.applied
-    assert answer.line == 11
+    assert answer.line == 12
     assert answer.uri == any_editor.uri("tower.py")
     (params,) = taken
     assert params.label == answer.what == "Every block of `self.blocks` now runs under checkpoint() in training"

@@ -210,3 +210,9 @@ def test_what_the_probe_did_not_count_as_blocks_is_not_checkpointed_by_a_loop_ov
 
 def test_half_typed_code_is_not_edited() -> None:
     assert "does not parse" in refused(tower("for block in self.blocks:\n    x = block(x")).why
+
+
+def test_a_selective_plan_is_code_to_write_with_its_policy() -> None:
+    outcome = refused(tower("for block in self.blocks:\n    x = block(x)\nreturn x"), Plan("selective", ALL.blocks))
+    assert outcome.why == "Selective checkpointing wants a policy that belongs to the model"
+    assert "checkpoint(block, x, use_reentrant=False, context_fn=contexts)" in outcome.code

@@ -31,6 +31,20 @@ const CATEGORIES: Readonly<Record<string, Category>> = {
   rounding: { name: "Rounding", means: "ends of blocks that the allocator does not split", pattern: "M4 0 V8" },
   unused: { name: "Held, unused", means: "taken from the driver, in no tensor", pattern: "M4 3.2 v1.6" },
   context: { name: "GPU context", means: "what CUDA itself takes", pattern: "M0 0 h4 v4 h-4 z M4 4 h4 v4 h-4 z" },
+  "before recording": { name: "From before", means: "alive before the recording began", pattern: "" },
+  "made in forward": { name: "Made in forward", means: "by its Python stack", pattern: "M2 2 h1.6 M6 6 h1.6" },
+  "made in backward": {
+    name: "Made in backward",
+    means: "by its Python stack",
+    pattern: "M-2 2 L2 -2 M0 8 L8 0 M6 10 L10 6",
+  },
+  "made in the optimizer": { name: "Made in the optimizer", means: "by its Python stack", pattern: "M0 2 H8 M0 6 H8" },
+  "made elsewhere": { name: "Made elsewhere", means: "in other Python code", pattern: "M0 0 L8 8 M8 0 L0 8" },
+  "made without a Python stack": {
+    name: "Without a Python stack",
+    means: "made by a thread of torch's own, or recorded without stacks",
+    pattern: "M2 0 V8 M6 0 V8",
+  },
   uncertain: { name: "Uncertain", means: "depends on the GPU", pattern: "M-2 2 L2 -2 M0 8 L8 0 M6 10 L10 6" },
 };
 
@@ -42,8 +56,12 @@ export function meaningOf(category: string): string {
   return CATEGORIES[category]?.means ?? "";
 }
 
+function idOf(category: string): string {
+  return category.replaceAll(" ", "-");
+}
+
 export function fillOf(category: string): string {
-  return category in CATEGORIES ? `url(#fill-${category})` : "url(#fill-workspaces)";
+  return category in CATEGORIES ? `url(#fill-${idOf(category)})` : "url(#fill-workspaces)";
 }
 
 /** The fills, once for all drawings of the page. */
@@ -51,7 +69,13 @@ export function patterns(): SVGElement {
   const made = Object.entries(CATEGORIES).map(([category, { pattern }]) =>
     drawn(
       "pattern",
-      { id: `fill-${category}`, class: `fill ${category}`, width: 8, height: 8, patternUnits: "userSpaceOnUse" },
+      {
+        id: `fill-${idOf(category)}`,
+        class: `fill ${idOf(category)}`,
+        width: 8,
+        height: 8,
+        patternUnits: "userSpaceOnUse",
+      },
       drawn("rect", { class: "tone", width: 8, height: 8 }),
       drawn("path", { class: "ink", d: pattern }),
     ),

@@ -2,7 +2,7 @@
 
 import type { ProbeCard } from "../../protocol";
 import { button, type Child, element } from "../../report/page/elements";
-import { CHECKPOINTING, type Knobs, UNTURNED } from "../knobs";
+import { CHECKPOINTING, type Knobs, nameOfWay, UNTURNED } from "../knobs";
 import { AS_WRITTEN } from "../messages";
 import { inBytes } from "../numbers";
 
@@ -50,6 +50,7 @@ export function controls(turned: (knobs: Knobs) => void, turning: () => void): C
     dtype: choice("dtype", DTYPES),
     autocast: choice("autocast", AUTOCASTS),
     optimizer: choice("optimizer", OPTIMIZERS),
+    gradAccum: number("gradAccum", "1"),
     loraRank: number("loraRank", "No LoRA"),
     gpu: choice("gpu", new Map([["", "Any"]])),
   };
@@ -96,6 +97,7 @@ const LABELS: Readonly<Record<keyof Fields, string>> = {
   dtype: "Parameters",
   autocast: "Autocast",
   optimizer: "Optimizer",
+  gradAccum: "Accumulate",
   loraRank: "LoRA rank",
   gpu: "GPU",
 };
@@ -125,7 +127,8 @@ function offer(field: HTMLSelectElement, cards: readonly ProbeCard[]): void {
 
 /** Undefined while a number is half typed. */
 function read(fields: Fields): Knobs | undefined {
-  if ([fields.batch, fields.seq, fields.loraRank].some((field) => !field.checkValidity())) return undefined;
+  if ([fields.batch, fields.seq, fields.gradAccum, fields.loraRank].some((field) => !field.checkValidity()))
+    return undefined;
   const count = (field: Field) => (field.value === "" ? null : Number(field.value));
   const { checkpointing, optimizer, dtype, autocast, gpu } = fields;
   return {
@@ -137,6 +140,7 @@ function read(fields: Fields): Knobs | undefined {
     gpu: gpu.value || null,
     batch: count(fields.batch),
     seq: count(fields.seq),
+    gradAccum: count(fields.gradAccum),
     loraRank: count(fields.loraRank),
   };
 }
@@ -145,7 +149,7 @@ function read(fields: Fields): Knobs | undefined {
 function write(field: Field, value: string | number | null): void {
   const text = value === null ? "" : String(value);
   if (field instanceof HTMLSelectElement && ![...field.options].some((option) => option.value === text)) {
-    field.append(element("option", { value: text }, text));
+    field.append(element("option", { value: text }, nameOfWay(text)));
   }
   field.value = text;
 }

@@ -31,7 +31,7 @@ export function headline(
     element("h1", {}, ...title),
     element("p", { class: "room" }, room, ` The peak is in ${variant.peakPhase}; ${mostOf(variant)}.`),
     before && difference(variant, before),
-    element("p", { class: "badges" }, badge(variant), trust(answer, variant)),
+    element("p", { class: "badges" }, badge(variant), sizes(variant), trust(answer, variant)),
   );
 }
 
@@ -73,6 +73,13 @@ export function badge({ kind }: VariantResult): HTMLElement {
   return kind === "measured"
     ? element("strong", { class: "badge measured" }, "Measured on this machine")
     : element("span", { class: "badge estimated" }, "Estimated, nothing was measured");
+}
+
+/** Those that were used, whoever chose them. */
+function sizes({ batch, seq }: VariantResult): Child {
+  const parts = [typeof batch === "number" && `Batch ${batch}`, typeof seq === "number" && `sequence ${seq}`];
+  const words = parts.filter(Boolean).join(", ");
+  return words && element("span", { class: "badge", id: "sizes" }, words);
 }
 
 function trust({ environment }: ProbeAnswer, { kind, verified }: VariantResult): Child {

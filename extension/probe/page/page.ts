@@ -1,30 +1,27 @@
 /** The script of the probe's page: shows what the extension sends, asks for what the user turns. */
 
-import type { ProbeAnswer, ProbeProgress } from "../../protocol";
+import type { ProbeAnswer, ProbeProgress, Snapshot } from "../../protocol";
 import { button, type Child, element } from "../../report/page/elements";
 import { answerTo, section } from "../../report/page/sections";
-import { CHECKPOINTING, type Knobs, variantOf } from "../knobs";
+import { type Knobs, sameStep, variantOf, wayNamed } from "../knobs";
 import type { VariantResult } from "../messages";
-import type { Code, Finding, FromPage, Part, Subject, ToPage } from "../page_messages";
+import type { Figures, FromPage, Part, Subject, ToPage } from "../page_messages";
 import { stageInWords } from "../stages";
+import { advice } from "./advice";
 import { byCategory, byLine, byModule } from "./breakdown";
 import { patterns } from "./categories";
+import { comparedWith } from "./compared";
 import { controls } from "./controls";
 import { effect } from "./effect";
 import { failuresOf } from "./failures";
 import { headline, tiers } from "./headline";
+import { measurement } from "./measured";
 import { chosenCard } from "./need";
+import { recordedRun } from "./recorded";
 import { timelineOf } from "./timeline";
 import { comparison } from "./variants";
 
 declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
-
-interface Shown {
-  readonly answer: ProbeAnswer;
-  readonly knobs: Knobs;
-  readonly code: Code;
-  readonly findings: readonly Finding[];
-}
 
 const editor = acquireVsCodeApi();
 const send = (message: FromPage) => editor.postMessage(message);
@@ -34,10 +31,12 @@ const status = element("p", { id: "status", role: "status" });
 const cancel = button("Cancel", () => send({ kind: "cancel" }), { class: "secondary", hidden: true });
 const again = button("Probe again", () => send({ kind: "again" }), { class: "secondary" });
 const outdated = element("p", { id: "outdated", role: "status" });
+const compare = button("Compare memory before and after", () => send({ kind: "compare" }), { hidden: true });
 const results = element("div", { id: "results" });
 const ran = element("div", {});
 const knobs = controls(turned, () => results.classList.add("stale"));
-let shown: Shown | undefined;
+let shown: Figures | undefined;
+let recorded: Snapshot | undefined;
 let wanted: Part | null = null;
 /** What the model needed before anything was turned. */
 let before: VariantResult | undefined;
@@ -51,19 +50,23 @@ window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
     case "idle":
       return idle(data.cancelled);
     case "answer":
-      return show(data, data.subject);
+      return show(data.figures, data.subject);
     case "outdated":
       return tellOutdated(data.files);
     case "problem":
       return results.replaceChildren(...filled(problem(data.why)));
     case "said":
       return say(data.about, data.words);
+    case "recorded":
+      return record(data.snapshot);
   }
 });
 
 function begin(subject: Subject, turnedTo: Knobs, first: Part | null): void {
+  knobs.form.hidden = false;
   wanted = first;
   shown = undefined;
+  recorded = undefined;
   before = undefined;
   tellOutdated([]);
   what.replaceChildren("Memory probe of ", element("code", {}, subject.name));
@@ -79,10 +82,6 @@ function turned(to: Knobs): void {
   const known = shown && sameStep(shown.knobs, to) && variantIn(shown.answer, to);
   send({ kind: known ? "select" : "ask", knobs: to });
   if (shown && known) show({ ...shown, knobs: to });
-}
-
-function sameStep(one: Knobs, other: Knobs): boolean {
-  return JSON.stringify({ ...one, checkpointing: "" }) === JSON.stringify({ ...other, checkpointing: "" });
 }
 
 function variantIn({ variants }: ProbeAnswer, of: Knobs): VariantResult | undefined {
@@ -112,8 +111,22 @@ function idle(cancelled: boolean): void {
   results.classList.remove("stale");
 }
 
-function show(now: Shown, subject?: Subject): void {
-  if (subject) tellOutdated([]);
+/** In place of a model. */
+function record(snapshot: Snapshot): void {
+  shown = undefined;
+  recorded = snapshot;
+  knobs.form.hidden = true;
+  cancel.hidden = again.hidden = true;
+  status.textContent = "";
+  tellOutdated([]);
+  what.replaceChildren("Memory snapshot ", element("code", {}, snapshot.name));
+  results.classList.remove("stale");
+  results.removeAttribute("aria-busy");
+  results.replaceChildren(...filled(recordedRun(snapshot, Math.max(results.clientWidth, 360))));
+  ran.replaceChildren();
+}
+
+function show(now: Figures, subject?: Subject): void {
   shown = now;
   const { answer, knobs: of } = now;
   knobs.offer(answer.cards);
@@ -128,7 +141,7 @@ function show(now: Shown, subject?: Subject): void {
   if (wanted) document.getElementById(wanted)?.scrollIntoView();
 }
 
-function failed({ answer, code }: Shown): Child[] {
+function failed({ answer, code }: Figures): Child[] {
   return [
     element("header", { id: "headline", class: "exceeds" }, element("h1", {}, "This model could not be probed")),
     ...failuresOf(answer, code, send),
@@ -153,30 +166,27 @@ function problem(why: string): Child[] {
   ];
 }
 
-function figures({ answer, knobs: of, code, findings }: Shown, variant: VariantResult): Child[] {
+function figures(now: Figures, variant: VariantResult): Child[] {
+  const { answer, knobs: of, code, findings } = now;
   const usable = chosenCard(answer)?.usableBytes ?? null;
   const open = (path: string, line: number) => send({ kind: "open", path, line });
   const width = Math.max(results.clientWidth, 360);
   const select = (name: string) => {
-    const checkpointing = [...wayOf(answer, of)].find(([, called]) => called === name)?.[0];
+    const checkpointing = wayNamed(name, of);
     if (checkpointing !== undefined) turned({ ...of, checkpointing });
   };
   return [
-    headline(answer, variant, of.gpu, before),
+    headline(answer, variant, of.gpu, now.before ? undefined : before),
     tiers(variant),
+    comparedWith(now),
     section("timeline", "Along two steps", timelineOf(variant.timeline, usable, width)),
-    section("compare", "Ways to checkpoint", ...comparison(answer, variant, width, select)),
+    section("compare", "Ways to checkpoint", ...comparison(now, variant, { width, select, send })),
+    section("advice", "What lowers the peak?", ...advice(now, turned, send)),
     section("effect", "Did checkpointing take effect?", ...effect(answer, variant, findings, open)),
+    section("measure", "Measured on this machine", ...measurement(now, send)),
     section("breakdown", "Where it goes", byCategory(variant), byLine(variant, code, open), byModule(variant)),
     section("assumptions", "Assumptions", assumptions(variant)),
   ];
-}
-
-function wayOf(answer: ProbeAnswer, of: Knobs): Map<string, string> {
-  const names = new Set(answer.variants.map(({ name }) => name));
-  return new Map(
-    [...CHECKPOINTING, [of.checkpointing, variantOf(of).name] as const].filter(([, name]) => names.has(name)),
-  );
 }
 
 function assumptions({ assumptions: all }: VariantResult): HTMLElement {
@@ -186,7 +196,8 @@ function assumptions({ assumptions: all }: VariantResult): HTMLElement {
 
 function tellOutdated(files: readonly string[]): void {
   const verb = files.length === 1 ? "has" : "have";
-  outdated.textContent = files.length > 0 ? `⚠ ${files.join(", ")} ${verb} changed since. Probe again.` : "";
+  outdated.textContent = files.length > 0 ? `⚠ ${files.join(", ")} ${verb} changed since.` : "";
+  compare.hidden = files.length === 0 || !shown;
 }
 
 function tellRan({ command, python }: Subject, answer: ProbeAnswer | null): void {
@@ -229,6 +240,7 @@ new ResizeObserver(() => {
   if (Math.abs(width - drawnAt) < 8) return;
   drawnAt = width;
   if (shown) show(shown);
+  else if (recorded) record(recorded);
 }).observe(results);
 
 document
@@ -238,7 +250,7 @@ document
     element("div", { class: "bar" }, what, cancel, again),
     knobs.form,
     status,
-    outdated,
+    element("div", { class: "bar changed" }, outdated, compare),
     results,
     ran,
   );

@@ -4,8 +4,10 @@ import { barX, type Markish, plot, ruleX, stackX, text } from "@observablehq/plo
 import type { ProbeAnswer, ProbeCard } from "../../protocol";
 import { type Child, element, link } from "../../report/page/elements";
 import { CHECKPOINTING } from "../knobs";
-import type { Range, VariantResult } from "../messages";
+import { AS_WRITTEN, type Range, type VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
+import type { Figures, FromPage } from "../page_messages";
+import { applyButton, outcome } from "./applying";
 import { fillOf, nameOf, swatch } from "./categories";
 import { chosenCard, needOf, partsOf, SIGNS, type Verdict, verdictOn } from "./need";
 import { withoutStyle } from "./plain_plot";
@@ -18,13 +20,23 @@ const LETTER = 7.6;
 /** A card with more than this times what is needed would make the bars too short to read. */
 const FARTHEST = 4;
 
-export function comparison(
-  answer: ProbeAnswer,
-  selected: VariantResult,
-  width: number,
-  select: (name: string) => void,
-): Child[] {
-  return [bars(answer, width), legend(answer), table(answer, selected, select), ...notes(answer), pending()];
+/** What pressing a row does. */
+interface Acts {
+  readonly width: number;
+  readonly select: (name: string) => void;
+  readonly send: (message: FromPage) => void;
+}
+
+export function comparison({ answer, planned }: Figures, selected: VariantResult, acts: Acts): Child[] {
+  return [
+    bars(answer, acts.width),
+    legend(answer),
+    table(answer, selected, acts.select),
+    inCode(answer, acts.send),
+    outcome(planned, ["variants"], acts.send),
+    ...notes(answer),
+    pending(),
+  ];
 }
 
 function bars(answer: ProbeAnswer, width: number): Element {
@@ -98,7 +110,8 @@ function label(answer: ProbeAnswer, variant: VariantResult): string {
 /** Always the same order, whichever was asked for first. */
 function inOrder({ variants }: ProbeAnswer): VariantResult[] {
   const names = [...CHECKPOINTING.values()];
-  return [...variants].sort((a, b) => names.indexOf(a.name) - names.indexOf(b.name));
+  const place = ({ name }: VariantResult) => (names.includes(name) ? names.indexOf(name) : names.length);
+  return [...variants].sort((a, b) => place(a) - place(b));
 }
 
 function legend({ variants }: ProbeAnswer): HTMLElement {
@@ -106,7 +119,7 @@ function legend({ variants }: ProbeAnswer): HTMLElement {
   return element("ul", { class: "legend" }, ...parts.map((part) => element("li", {}, swatch(part), nameOf(part))));
 }
 
-function table(answer: ProbeAnswer, selected: VariantResult, select: (name: string) => void): HTMLElement {
+function table(answer: ProbeAnswer, selected: VariantResult, select: Acts["select"]): HTMLElement {
   const head = ["Checkpointing", "Needs", "Allocated", "Saved", "More compute"];
   const rows = inOrder(answer).map((variant) => {
     const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
@@ -134,6 +147,23 @@ function table(answer: ProbeAnswer, selected: VariantResult, select: (name: stri
       element("tbody", {}, ...rows),
     ),
   );
+}
+
+/** Buttons that write a way into the code; none for what it has already. */
+function inCode(answer: ProbeAnswer, send: Acts["send"]): Child {
+  const { variants, plans } = answer;
+  const plan = (at: number) => JSON.stringify(plans[at] ?? []);
+  const written = variants.findIndex(({ name }) => name === CHECKPOINTING.get(AS_WRITTEN));
+  const others = inOrder(answer).filter(({ name, active }) => {
+    const at = variants.findIndex((one) => one.name === name);
+    return active && at !== written && (plan(at) !== plan(written) || name === CHECKPOINTING.get("selective"));
+  });
+  if (written < 0 || others.length === 0) return null;
+  const buttons = others.map((variant) => {
+    const place = { from: "variants", index: variants.indexOf(variant) } as const;
+    return applyButton(place, variant.name, variant.name, send);
+  });
+  return element("p", { id: "apply", class: "buttons" }, element("span", {}, "Apply to the code:"), ...buttons);
 }
 
 function sign({ kind, words, card }: Verdict): HTMLElement {

@@ -48,10 +48,15 @@ def prepared(params: PlanParams, text: str, context: Context) -> Prepared | Plan
     outcome = write(text, place, Plan(params.way, blocks), context)
     if not isinstance(outcome, Written):
         return PlanAnswer(applied=False, what=outcome.why, code=outcome.code)
-    line = text.count("\n", 0, _last_edit(outcome.edits)) + 1
-    return Prepared(outcome.edits, PlanAnswer(applied=True, what=outcome.what, notes=outcome.notes, line=line))
+    return Prepared(
+        outcome.edits, PlanAnswer(applied=True, what=outcome.what, notes=outcome.notes, line=_line(text, outcome.edits))
+    )
 
 
-def _last_edit(edits: tuple[Edit, ...]) -> int:
-    """The change itself: an import comes before it."""
-    return max(edit.span.start for edit in edits)
+def _line(text: str, edits: tuple[Edit, ...]) -> int:
+    """Where the change itself stands afterwards, from 1: an import comes before it."""
+    last = max(edits, key=lambda edit: edit.span.start)
+    above = [edit for edit in edits if edit.span.start < last.span.start]
+    moved = sum(edit.text.count("\n") - text.count("\n", edit.span.start, edit.span.end) for edit in above)
+    inside = len(last.text) - len(last.text.lstrip("\r\n"))
+    return text.count("\n", 0, last.span.start) + moved + last.text.count("\n", 0, inside) + 1

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 MODULE = "torch.utils.checkpoint"
 _NOT_REENTRANT = "use_reentrant=False"
+_SELECTIVE = f"""\
+from functools import partial
+from {MODULE} import checkpoint, create_selective_checkpoint_contexts
+
+# keep what these make, and make the rest again (torch >= 2.5)
+keep = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default]
+contexts = partial(create_selective_checkpoint_contexts, keep)
+
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +131,19 @@ def _sentence(error: UnfitError) -> str:
 
 
 def _by_hand(plan: Plan, function: str) -> str:
-    test = "self.training"
+    test, last = "self.training", _NOT_REENTRANT
+    head = f"from {MODULE} import checkpoint\n\n"
     if plan.every > 1:
         test += f" and i % {plan.every} == 0"
     if plan.first is not None:
         test += f" and i < {plan.first}"
+    if plan.way == "selective":
+        head, last = _SELECTIVE, f"{_NOT_REENTRANT}, context_fn=contexts"
     return (
-        f"from {MODULE} import checkpoint\n\n"
+        f"{head}"
         "for i, block in enumerate(self.blocks):\n"
         f"    if {test}:\n"
-        f"        x = {function}(block, x, use_reentrant=False)\n"
+        f"        x = {function}(block, x, {last})\n"
         "    else:\n"
         "        x = block(x)"
     )

@@ -39,6 +39,12 @@ class Tower(nn.Module):
         return self.head(x)
 `;
 
+/** The same without checkpointing. */
+export const PLAIN = MODEL.replace("from torch.utils.checkpoint import checkpoint\n", "").replace(
+  "checkpoint(block, x, use_reentrant=False)",
+  "block(x)",
+);
+
 /** Its blocks are checkpointed with inputs that need no gradient, so that none is recomputed. */
 export const WITHOUT_EFFECT = `\
 from torch import nn
