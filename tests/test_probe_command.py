@@ -7,10 +7,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from remat.probe.gpus import GIB, Verdict, budget, bytes_of, card, verdict
+from remat.probe.gpus import CARDS, GIB, Verdict, budget, bytes_of, card, verdict
 from remat.probe.messages import (
     Environment,
     Failure,
@@ -23,6 +24,9 @@ from remat.probe.messages import (
     VariantResult,
 )
 from remat.render.probe import Probed, as_json, as_text
+
+if TYPE_CHECKING:
+    from remat.probe.gpus import Card
 
 RESULT = VariantResult(
     name="all",
@@ -153,3 +157,16 @@ def test_the_head_of_the_table_says_the_sizes_that_were_used() -> None:
     image = replace(RESULT, batch=8)
     assert "for cuda, batch 8, torch" in "".join(piece.text for piece in as_text(probed(variants=(image,))))
     assert "sequence" not in "".join(piece.text for piece in as_text(probed(variants=(sized, image))))
+
+
+@pytest.mark.parametrize("known", CARDS, ids=lambda known: known.name)
+def test_a_card_s_memory_has_a_source_or_is_a_range(known: Card) -> None:
+    assert known.source or known.most > known.usable
+
+
+def test_between_the_least_and_the_most_that_a_card_has_it_is_too_close_to_call() -> None:
+    unpublished = next(known for known in CARDS if not known.source)
+    between = replace(RESULT, allocated_bytes=unpublished.usable, reserved_bytes=unpublished.usable)
+    assert verdict(between, unpublished) is Verdict.TOO_CLOSE
+    more = replace(RESULT, allocated_bytes=unpublished.largest, reserved_bytes=unpublished.largest)
+    assert verdict(more, unpublished) is Verdict.DOES_NOT_FIT

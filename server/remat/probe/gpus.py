@@ -43,55 +43,85 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`usable`: bytes that PyTorch gives as the card's total, which is less than what it is sold as."""
+    """`usable`: bytes that PyTorch gives as the card's total, which is less than what it is sold as: the least known.
+
+    `most`: the largest that is known (0: `usable` is exact). `source`: where the figures are from; none: not published.
+    """
 
     name: str
     usable: int
     context: Range = UNKNOWN_CONTEXT
     aliases: tuple[str, ...] = ()
+    most: int = 0
+    source: str = ""
+
+    @property
+    def largest(self) -> int:
+        return max(self.usable, self.most)
 
 
 UNKNOWN = Card("unknown", 0)
 
 
-def _card(name: str, gib: float, *aliases: str, context: Range = UNKNOWN_CONTEXT) -> Card:
-    return Card(name, int(gib * GIB), context, aliases)
+_UNPUBLISHED = 0.02
+"""How far a total without a source may be off: totals of one card differ by up to 1.3 % (T4) with driver and ECC."""
 
 
-# The "total capacity" that PyTorch prints when memory runs out; the lowest where drivers differ.
+def _card(name: str, gib: float, *aliases: str, source: str, most: float = 0, context: Range | None = None) -> Card:
+    return Card(name, int(gib * GIB), context or UNKNOWN_CONTEXT, aliases, int(most * GIB), source)
+
+
+def _unpublished(name: str, gib: float, *aliases: str) -> Card:
+    low, high = gib * (1 - _UNPUBLISHED), gib * (1 + _UNPUBLISHED)
+    return Card(name, int(low * GIB), UNKNOWN_CONTEXT, aliases, int(high * GIB))
+
+
+# The "total capacity" that PyTorch prints when memory runs out, on Linux; Windows gives nearly what a card is sold as.
 CARDS = (
-    _card("T4", 14.56, context=Range(140.875 * MIB, 140.875 * MIB)),  # fitcheck-llm 0.3.1, 69 runs
-    _card("P100", 15.89),
-    _card("V100-16GB", 15.77, "V100"),
-    _card("V100-32GB", 31.73),
-    _card("A10", 22.06, "A10G"),
-    _card("A30", 23.50),
-    _card("A40", 44.34),
-    _card("A100-40GB", 39.38),
-    _card("A100-80GB", 79.14, "A100"),
-    _card("L4", 22.03),
-    _card("L40S", 44.39, "L40"),
-    _card("H100", 79.10, "H100-80GB"),
-    _card("H100-NVL", 93.00),
-    _card("H20", 95.00),
-    _card("H200", 139.70),
-    _card("B200", 178.00),
-    _card("GTX 1080 Ti", 10.91),
-    _card("RTX 2080 Ti", 10.75),
-    _card("RTX 3060", 11.75),
-    _card("RTX 3080", 9.75),
-    _card("RTX 3090", 23.68, "RTX 3090 Ti"),
-    _card("RTX 4060 Ti 16GB", 15.60),
-    _card("RTX 4070", 11.70, "RTX 4070 Ti"),
-    _card("RTX 4080", 15.69),
-    _card("RTX 4090", 23.52),
-    _card("RTX 5080", 15.45),
-    _card("RTX 5090", 31.35),
-    _card("RTX A4000", 15.70, "A4000"),
-    _card("RTX A5000", 23.68, "A5000"),
-    _card("RTX A6000", 47.40, "A6000"),
-    _card("RTX 6000 Ada", 47.37, context=Range(426 * MIB, 426 * MIB)),
-)
+    _card(
+        "T4", 14.56, most=14.75, context=Range(140.875 * MIB, 140.875 * MIB),
+        source="fitcheck-llm 0.3.1, 69 runs; hpcaitech/Open-Sora#697",
+    ),
+    _unpublished("P100", 15.89),
+    _unpublished("V100-16GB", 15.77, "V100"),
+    _card("V100-32GB", 31.74, source="liucongg/ChatGLM-Finetuning#73"),
+    _card("A10", 22.06, "A10G", most=22.20, source="XavierXiao/Dreambooth-Stable-Diffusion#18 (the larger)"),
+    _card("A30", 23.53, source="google/RB-Modulation#5"),
+    _unpublished("A40", 44.34),
+    _card("A100-40GB", 39.38, most=39.59, source="raoyongming/DenseCLIP#52 (the larger)"),
+    _card("A100-80GB", 79.14, "A100", most=79.25, source="lianqi1008/Control-GIC#6, HiDream-ai/VAREdit#6"),
+    _card("L4", 22.03, most=22.49, source="lmstudio-ai/lmstudio-bug-tracker#1638 (nvidia-smi's total, the larger)"),
+    _card(
+        "L40S", 44.40, "L40", most=44.53,
+        source="QwenLM/Qwen3-VL#2097, stepfun-ai/Step-Video-T2V#8, Wan-Video/Wan2.1#205",
+    ),
+    _card("H100", 79.11, "H100-80GB", source="vllm-project/vllm#27508"),
+    _unpublished("H100-NVL", 93.00),
+    _unpublished("H20", 95.00),
+    _unpublished("H200", 139.70),
+    _unpublished("B200", 178.00),
+    _unpublished("GTX 1080 Ti", 10.91),
+    _card("RTX 2080 Ti", 10.76, source="ispc-lab/TMA#5, JDAI-CV/image-captioning#11"),
+    _card("RTX 3060", 11.75, most=11.76, source="Kunhao-Liu/StyleGaussian#12, TencentARC/PhotoMaker#47"),
+    _card("RTX 3080", 9.78, source="zai-org/CogVideo#34"),
+    _card("RTX 3090", 23.68, "RTX 3090 Ti", source="3DTopia/OpenLRM#42"),
+    _unpublished("RTX 4060 Ti 16GB", 15.60),
+    _unpublished("RTX 4070", 11.70, "RTX 4070 Ti"),
+    _unpublished("RTX 4080", 15.69),
+    _card(
+        "RTX 4090", 23.52, most=23.64,
+        source="Soul-AILab/SoulX-FlashTalk#5, pinokiofactory/flux-webui#11, 3DTopia/Phidias-Diffusion#8",
+    ),
+    _unpublished("RTX 5080", 15.45),
+    _card("RTX 5090", 31.36, most=31.37, source="TrajectoryCrafter/TrajectoryCrafter#20, Wan-Video/Wan2.1#465"),
+    _card("RTX A4000", 15.61, "A4000", source="DengKaiCQ/VGGT-Long#6"),
+    _unpublished("RTX A5000", 23.68, "A5000"),
+    _unpublished("RTX A6000", 47.40, "A6000"),
+    _card(
+        "RTX 6000 Ada", 44.43, most=47.37, context=Range(426 * MIB, 426 * MIB),
+        source="DINGYANB/MTVCrafter#21 (the smaller, with ECC); its context: unslothai/unsloth-zoo#1053",
+    ),
+)  # fmt: skip
 
 
 def card(name: str) -> Card | None:
@@ -154,10 +184,10 @@ def process_bytes(result: VariantResult, on: Card) -> Range:
 def verdict(result: VariantResult, on: Card) -> Verdict:
     """Judge whether a step fits into a card.
 
-    It can't where even what is allocated is more than there is; it does where what is reserved, with the error that
-    estimates had and the largest context, is less. Between the two the allocator may still get by, or not.
+    It can't where even what is allocated is more than the most that such a card has; it does where what is reserved,
+    with the error that estimates had and the largest context, is less than the least. Between the two it is not known.
     """
-    if result.allocated_bytes + on.context.low > on.usable:
+    if result.allocated_bytes + on.context.low > on.largest:
         return Verdict.DOES_NOT_FIT
     return Verdict.FITS if surely_needed(result, on) <= on.usable else Verdict.TOO_CLOSE
 
