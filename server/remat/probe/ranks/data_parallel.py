@@ -18,12 +18,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from remat.probe.ranks.fully_sharded import COMMUNICATION
-from remat.probe.ranks.world import replaced_everywhere
 from remat.probe.variants import CannotApplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from remat.probe.trace import Trace
 
 _MIB = 2**20
@@ -46,7 +43,7 @@ class Buckets:
     tensors: list[torch.Tensor] = field(default_factory=list)
     views: dict[int, torch.Tensor] = field(default_factory=dict)
     """by the parameter's place"""
-    order: list[int] = field(default_factory=list)
+    order: dict[int, None] = field(default_factory=dict)
     """places of parameters as their gradients came in the first backward"""
     is_rebuilt: bool = False
 
@@ -117,19 +114,14 @@ class Wrapped:
             self._trace.free(index)
 
 
-@contextlib.contextmanager
-def plain_wrapping(trace: Trace) -> Iterator[Wrapped]:
-    """Inside it `DistributedDataParallel(model)` is the model itself, with buckets: nothing else of it takes memory."""
-    wrapped = Wrapped(trace)
+def wrapper(wrapped: Wrapped) -> tuple[object, object]:
+    """`DistributedDataParallel`, and what stands for it: the model itself, with buckets; nothing else takes memory."""
 
     class Wrapping:
-        """Stands for the class, whatever name it was imported by."""
-
         def __new__(cls, module: nn.Module, *args: object, **kwargs: object) -> nn.Module:
             return wrapped.wrap(module, dict(zip(_POSITIONS, args, strict=False)) | kwargs)
 
-    with replaced_everywhere((DistributedDataParallel, Wrapping)):
-        yield wrapped
+    return DistributedDataParallel, Wrapping
 
 
 def _limits(cap: object) -> list[int]:
@@ -159,7 +151,7 @@ def _fill(buckets: Buckets, order: list[int], limits: list[int], *, backwards: b
 
 
 def _rebuild(buckets: Buckets, trace: Trace) -> None:
-    missing = [place for place in range(len(buckets.parameters)) if place not in set(buckets.order)]
+    missing = [place for place in range(len(buckets.parameters)) if place not in buckets.order]
     kept, trace.doing = trace.doing, COMMUNICATION
     try:
         _fill(buckets, [*buckets.order, *missing], buckets.limits)
@@ -170,7 +162,7 @@ def _rebuild(buckets: Buckets, trace: Trace) -> None:
 
 def _arrived(buckets: Buckets, place: int, parameter: nn.Parameter) -> None:
     if not buckets.is_rebuilt:
-        buckets.order.append(place)
+        buckets.order[place] = None
     if buckets.are_gradients and parameter.grad is not None:
         parameter.grad = buckets.views[place]
 

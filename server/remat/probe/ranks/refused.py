@@ -7,7 +7,6 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from remat.probe.ranks.world import replaced_everywhere
 from remat.probe.variants import CannotApplyError
 
 if TYPE_CHECKING:
@@ -17,12 +16,14 @@ if TYPE_CHECKING:
 
     from remat.probe.calls import Callee
 
-_TENSOR_PARALLEL = "torch.distributed.tensor.parallel"
 _CLASSES = (
     ("torch.distributed.fsdp", "FullyShardedDataParallel", "FullyShardedDataParallel (FSDP1)"),
     ("torch.distributed.fsdp", "CPUOffloadPolicy", "fully_shard with CPUOffloadPolicy"),
+    ("torch.distributed.optim", "ZeroRedundancyOptimizer", "ZeroRedundancyOptimizer (ZeRO)"),
     ("torch.distributed.pipelining", "PipelineStage", "pipeline parallelism"),
+    ("deepspeed", "DeepSpeedEngine", "DeepSpeed (ZeRO)"),
 )
+"""of modules that are loaded by now"""
 _BY_CLASS = {
     "DeepSpeedEngine": "DeepSpeed (ZeRO)",
     "PipelineEngine": "DeepSpeed's pipeline parallelism",
@@ -32,16 +33,20 @@ _BY_CLASS = {
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """Inside it code that begins to train in such a way gets a `CannotApplyError` there."""
-    parallelize = importlib.import_module(_TENSOR_PARALLEL).parallelize_module
+    """Inside it code that makes such an object gets a `CannotApplyError` there."""
     with contextlib.ExitStack() as undo:
         for place, name, what in _CLASSES:
             kind = getattr(sys.modules.get(place), name, None)
             if kind is not None:
                 undo.callback(setattr, kind, "__init__", kind.__init__)
                 kind.__init__ = _refusal(what)
-        undo.enter_context(replaced_everywhere((parallelize, _refusal("tensor parallelism"))))
         yield
+
+
+def refused_function() -> tuple[object, object]:
+    """The function that such code calls, and what it shall get instead."""
+    parallelize = importlib.import_module("torch.distributed.tensor.parallel").parallelize_module
+    return parallelize, _refusal("tensor parallelism")
 
 
 def refuse(model: nn.Module) -> None:

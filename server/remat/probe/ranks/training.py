@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from remat.probe.lenient import Assumed
 from remat.probe.ranks import data_parallel, fully_sharded
 from remat.probe.ranks.described import assumptions
-from remat.probe.ranks.refused import refuse, refusing
+from remat.probe.ranks.refused import refuse, refused_function, refusing
 from remat.probe.ranks.world import asking_for_their_number, pretended_ranks
 from remat.probe.variants import CannotApplyError
 
@@ -67,11 +67,11 @@ def ranks_of(variant: Variant, trace: Trace, device: Device) -> Iterator[Ranks]:
         return
     if variant.sharding not in {"none", "ddp", "fsdp2"}:
         raise CannotApplyError(f"expected sharding none, ddp or fsdp2, got {variant.sharding!r}")
+    wrapped = data_parallel.Wrapped(trace)
     with (
         fully_sharded.followed(trace),
         refusing(),
-        data_parallel.plain_wrapping(trace) as wrapped,
-        pretended_ranks(variant.world_size),
+        pretended_ranks(variant.world_size, data_parallel.wrapper(wrapped), refused_function()),
     ):
         runs = replace(variant, autocast=None) if variant.sharding == "fsdp2" else variant
         yield Ranks(runs, variant, trace, device, wrapped)
