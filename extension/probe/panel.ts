@@ -329,11 +329,12 @@ export class ProbePanel implements vscode.Disposable {
     }
   }
 
-  /** Only what the answer itself names. */
+  /** Only what the answer, or the recording, itself names. */
   private async openPlace(path: string, line: number): Promise<void> {
-    const { shown, panel, model } = this;
+    const { shown, panel, model, recorded } = this;
     const places = shown && model ? [...placesIn(shown.answer), ...findingsFor(shown.answer, model)] : [];
-    const isNamed = places.some((place) => place.path === path && place.line === line);
+    const isRecorded = recorded?.timeline.modules.includes(`${path}:${line}`) ?? false;
+    const isNamed = isRecorded || places.some((place) => place.path === path && place.line === line);
     if (panel && isNamed) await openLine(panel, vscode.Uri.file(path).toString(), line);
   }
 

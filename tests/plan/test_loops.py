@@ -216,3 +216,38 @@ def test_a_selective_plan_is_code_to_write_with_its_policy() -> None:
     outcome = refused(tower("for block in self.blocks:\n    x = block(x)\nreturn x"), Plan("selective", ALL.blocks))
     assert outcome.why == "Selective checkpointing wants a policy that belongs to the model"
     assert "checkpoint(block, x, use_reentrant=False, context_fn=contexts)" in outcome.code
+
+
+TWO = """
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(8) for _ in range(4)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+model = Other()
+"""
+
+
+def test_of_several_classes_with_such_blocks_the_one_that_is_meant_is_edited() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x") + TWO
+    line = text[: text.index("model =")].count("\n") + 1
+    for place in (Place("model"), Place(None, line), Place(None, line - 4), Place("Other")):
+        result = written(text, ALL, place)
+        assert result.index("checkpoint(block") > result.index("class Other"), place
+    outcome = write(text, Place("build"), ALL, Context())
+    assert isinstance(outcome, ByHand)
+    assert "several classes of this file" in outcome.why
+
+
+def test_a_model_with_transformers_own_switch_is_left_to_it() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    text = text.replace("class Tower(nn.Module)", "class Tower(PreTrainedModel)")
+    assert "transformers' own switch" in refused(text).why
+    assert refused(text).code.startswith("model.gradient_checkpointing_enable(")

@@ -26,6 +26,7 @@ declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
 const editor = acquireVsCodeApi();
 const send = (message: FromPage) => editor.postMessage(message);
 
+const open = (path: string, line: number) => send({ kind: "open", path, line });
 const what = element("p", { class: "source" });
 const status = element("p", { id: "status", role: "status" });
 const cancel = button("Cancel", () => send({ kind: "cancel" }), { class: "secondary", hidden: true });
@@ -122,7 +123,7 @@ function record(snapshot: Snapshot): void {
   what.replaceChildren("Memory snapshot ", element("code", {}, snapshot.name));
   results.classList.remove("stale");
   results.removeAttribute("aria-busy");
-  results.replaceChildren(...filled(recordedRun(snapshot, Math.max(results.clientWidth, 360))));
+  results.replaceChildren(...filled(recordedRun(snapshot, Math.max(results.clientWidth, 360), open)));
   ran.replaceChildren();
 }
 
@@ -169,7 +170,6 @@ function problem(why: string): Child[] {
 function figures(now: Figures, variant: VariantResult): Child[] {
   const { answer, knobs: of, code, findings } = now;
   const usable = chosenCard(answer)?.usableBytes ?? null;
-  const open = (path: string, line: number) => send({ kind: "open", path, line });
   const width = Math.max(results.clientWidth, 360);
   const select = (name: string) => {
     const checkpointing = wayNamed(name, of);

@@ -9,8 +9,12 @@ export interface Phase {
   readonly to: number;
 }
 
-/** From the start to the first mark the model is loaded; the second time a phase comes up it is the second step. */
+/**
+ * From the start to the first mark the model is loaded; the second time a phase comes up it is the second step. A
+ * recording without marks has no phases.
+ */
 export function phasesOf({ marks, points }: Timeline): Phase[] {
+  if (marks.length === 0) return [];
   const starts = marks[0]?.point === 0 ? marks : [{ point: 0, phase: "load" }, ...marks];
   let step = 1;
   let seen = new Set<string>();

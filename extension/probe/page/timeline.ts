@@ -41,7 +41,7 @@ export function timelineOf(timeline: Timeline, usable: number | null, width: num
   follow(chart, timeline, show);
   show(timeline.peak);
   const legend = [...values].reverse().map(([index, value]) => entry(timeline.categories[index] ?? "", value));
-  const table = tableOf(timeline, totals, phases, used);
+  const table = phases.length > 0 && tableOf(timeline, totals, phases, used);
   return element(
     "div",
     { class: "timeline" },

@@ -13,15 +13,19 @@ from remat.lint.layers.sites import sites
 from remat.plan.differing import one_edit
 from remat.plan.hugging_face import by_library, model_on, write_for_library
 from remat.plan.loops import write_loops
+from remat.plan.owners import bases, owners_at
 from remat.plan.plan import ByHand, Written
 from remat.plan.stacks import Code, Elsewhere, Library, Ran, find
 
 if TYPE_CHECKING:
+    from remat.lint.layers.classes import Klass
     from remat.lint.rule import Context
     from remat.plan.plan import Outcome, Place, Plan
 
 _BOM = "\ufeff"
 _MOST_FIXES = 3
+_OF_TRANSFORMERS = "PreTrainedModel"
+_ENABLE = 'gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})'
 _CALL = "x = checkpoint(block, x, use_reentrant=False)"
 
 
@@ -47,19 +51,26 @@ def _written(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
     if made is not None:
         return write_for_library(source, made, plan, context)
     code = Code(source, classes(source), sites(source))
-    known = code.known
-    owner = known.get(place.name or "")
-    owners = [owner] if owner is not None else list(known.values())
-    found = [(b, [find(code, k, _path(b.path)) for k in owners]) for b in plan.blocks]
+    owners = owners_at(code, place)
+    if any(base.endswith(_OF_TRANSFORMERS) for owner in owners[:1] for base in bases(code, owner)):
+        line = f"model.{_ENABLE}"
+        return ByHand("it has transformers' own switch: use it where the model is made", line)
+    return _in_classes(code, owners, plan, context)
+
+
+def _in_classes(code: Code, owners: list[Klass], plan: Plan, context: Context) -> Outcome:
     ran: list[tuple[int, Ran]] = []
-    for number, (_, results) in enumerate(found):
-        one = next((r for r in results if not isinstance(r, Elsewhere)), results[0] if results else None)
-        if isinstance(one, Library):
-            return write_for_library(source, by_library(one), plan, context)
-        if not isinstance(one, Ran):
-            return _elsewhere(one, plan.blocks[number].path)
-        ran.append((number, one))
-    return write_loops(source, ran, plan)
+    for number, blocks in enumerate(plan.blocks):
+        results = [find(code, owner, _path(blocks.path)) for owner in owners]
+        seen = [one for one in results if not isinstance(one, Elsewhere)]
+        if not seen:
+            return _elsewhere(next((r for r in results if isinstance(r, Elsewhere)), None), blocks.path)
+        if len({one.owner.name if isinstance(one, Ran) else one.name for one in seen}) > 1:
+            return ByHand("several classes of this file run blocks of that name: probe the class that is meant", _CALL)
+        if isinstance(seen[0], Library):
+            return write_for_library(code.source, by_library(seen[0]), plan, context)
+        ran.append((number, seen[0]))
+    return write_loops(code.source, ran, plan)
 
 
 def _path(pattern: str) -> list[str]:
