@@ -171,7 +171,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import init_process_group
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
 from real_ranks import Net, sharded
 
@@ -189,6 +189,13 @@ def on_meta():  # remat: probe(batch=4, seq=32)
 def replicated():  # remat: probe(batch=4, seq=32)
     mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicate", "shard"))
     return sharded(Net().cuda(), mesh=mesh)
+
+def ahead():  # remat: probe(batch=4, seq=32)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    model = sharded(Net(), mp_policy=policy)
+    for now, later in zip(model.blocks, list(model.blocks)[1:]):
+        now.set_modules_to_forward_prefetch([later])
+    return model
 
 def wrapped():  # remat: probe(batch=4, seq=32)
     dist.init_process_group("nccl")
@@ -229,6 +236,15 @@ def test_code_that_shards_or_wraps_its_model_runs_as_it_is(name: str, size: int,
     said = "DistributedDataParallel keeps buckets" if name == "wrapped" else "the code calls fully_shard 4 times"
     assert any(said in text for text in told.assumptions)
     assert {item.class_name for item in told.by_module if item.module == "blocks.*"} == {"Block"}
+
+
+def test_what_the_code_sets_is_said_and_counted(asked: Ask, folder: Path) -> None:
+    told = result(asked(folder, "own.py:ahead", world_size=4))
+    said = " | ".join(told.assumptions)
+    assert "again for backward, in bfloat16; gradients are reduced in float32" in said
+    assert "groups are gathered ahead as the code sets it" in said
+    plain = result(asked(folder, "own.py:on_meta", world_size=4))
+    assert held(told, "communication") != held(plain, "communication")
 
 
 @pytest.mark.parametrize(

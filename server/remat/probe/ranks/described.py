@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.modules import class_name, pattern
-from remat.probe.ranks.fully_sharded import groups_of
+from remat.probe.ranks.fully_sharded import groups_of, is_sharded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,7 @@ def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, dev
     groups = list(_groups(model))
     if groups:
         yield from _sharded(groups, variant)
+        yield _ahead(model)
         yield from _uneven(model)
     elif buckets is not None:
         beside = "are views of them" if buckets.are_gradients else "live beside them (gradient_as_bucket_view=False)"
@@ -65,6 +66,23 @@ def _groups(model: nn.Module) -> Iterator[_Group]:
             )
 
 
+def _precision(group: _Group) -> str:
+    gathered = f", in {_name(group.low)}" if group.low is not None else ""
+    return f"{gathered}; gradients are reduced in {_name(group.reduced)}" if group.reduced is not None else gathered
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _ahead(model: nn.Module) -> str:
+    """What is gathered before it is needed."""
+    states = [part._get_fsdp_state() for part in model.modules() if is_sharded(part)]
+    if any(state._states_to_forward_prefetch or state._states_to_backward_prefetch for state in states):
+        return "groups are gathered ahead as the code sets it"
+    return "the next group is gathered ahead in backward, none is in forward (torch's default)"
+
+
 def _after_forward(mesh: object, later: object) -> str:
     if later is None:
         return "gathered once for forward and backward, as reshard_after_forward is off there"
@@ -82,7 +100,7 @@ def _sharded(groups: list[_Group], variant: Variant) -> Iterator[str]:
     for group, count in Counter(groups).items():
         times = f"{count} times " if count > 1 else ""
         where = f"{group.place} ({group.class_name}){group.mesh}"
-        yield f"{by} calls fully_shard {times}on {where}: {group.after_forward}"
+        yield f"{by} calls fully_shard {times}on {where}: {group.after_forward}{_precision(group)}"
     if variant.sharding == "fsdp2" and not any("*" in group.place for group in groups):
         yield "no repeated blocks were found, so all parameters are gathered at once"
     if variant.sharding == "fsdp2" and variant.autocast is not None:
@@ -90,7 +108,6 @@ def _sharded(groups: list[_Group], variant: Variant) -> Iterator[str]:
             f"MixedPrecisionPolicy(param_dtype={variant.autocast}, reduce_dtype=fp32) stands for autocast, as is usual "
             "with fully_shard"
         )
-    yield "the next group is gathered ahead in backward, none is in forward (torch's default)"
     yield "parameters are sharded before they come to the device: no rank ever holds the whole model there"
 
 
