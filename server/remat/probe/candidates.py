@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SIDES = (224, 32, 28, 64, 128, 256, 299, 96, 227, 84, 512, 384, 572, 16, 8, 4, 1)
 _SIDES_BY_CHANNELS = {1: (28, 32, 64, 256), 3: (224, 32, 64), 4: (64, 84, 32)}
 _IDS = re.compile(r"(input_?ids?|ids?|idx|tokens?|src|tgt|inputs?_?tokens|.*_ids?|.*_tokens?|.*_idx)")
+_SURELY_IDS = re.compile(r"(input_?)?ids|tokens?|idx|.*_token_ids|token_ids|input_tokens")
+_SMALL_VOCABULARY = 100  # there is no smaller one
 _TIMES = re.compile(r"(t|ts|time|times|timesteps?|noise_levels?|sigmas?|noise|step|steps|.*_timesteps?)")
 _CLASSES = re.compile(r"(y|label|labels|class_labels?|classes|c|target|targets|cls|.*_labels?)")
 _MASKS = re.compile(r".*mask.*")
@@ -200,8 +202,10 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
     elif _TEXTS.fullmatch(name):
         for width in filter(None, (known.condition, known.width)):
             yield from (Shape((BATCH, 77, width)), Shape((BATCH, width)))
-    elif _IDS.fullmatch(name) and known.vocabulary:
+    elif known.vocabulary and _IDS.fullmatch(name):
         yield Shape((BATCH, SEQ), "int", known.vocabulary)
+    elif _SURELY_IDS.fullmatch(name):  # of an embedding that the model writes itself
+        yield Shape((BATCH, SEQ), "int", _SMALL_VOCABULARY)
 
 
 def _of_anything(name: str, use: Use, known: Facts) -> Iterator[Shape]:

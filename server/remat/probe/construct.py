@@ -136,7 +136,7 @@ def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: b
         return question
     place = error_location(error)
     where = f" at {place.path}:{place.line}" if place else ""
-    fact = f"how `{asked.name}` is made: {', '.join(said)} it fails{where} ({type(error).__name__}: {error})"
+    fact = f"how `{asked.name}` is made: {'; '.join(said)}; that fails{where} ({type(error).__name__}: {error})"
     return FactMissingError(fact, question.how, question.location)
 
 

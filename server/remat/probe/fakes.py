@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from remat.probe.calls import Callee
 
 
 class OneDevice(FakeTensorMode):
@@ -61,6 +63,7 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     yield nn.Module, "float", lambda self: _module_to(self, torch.float32)
     yield nn.Module, "double", lambda self: _module_to(self, torch.float64)
     yield torch.Tensor, "cuda", _same_tensor
+    yield torch.Tensor, "to", _to_one_device(torch.Tensor.to)
     # copy.deepcopy of a fake (nn.TransformerEncoder copies its layer) would copy the fake mode with it.
     yield torch.Tensor, "__deepcopy__", _deep_copy
     yield nn.Parameter, "__deepcopy__", _deep_copy
@@ -112,6 +115,28 @@ def _same_module(self: nn.Module, *_args: object, **_kwargs: object) -> nn.Modul
 
 def _same_tensor(self: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
     return self
+
+
+def _to_one_device(to: Callee[torch.Tensor]) -> Callee[torch.Tensor]:
+    """`Tensor.to` in a world of one device: `x.to("cuda", dtype)` is `x.to(dtype)`."""
+
+    def to_dtype(*args: object, **kwargs: object) -> torch.Tensor:
+        tensor, *rest = args
+        if not _is_cuda(kwargs.get("device", rest[0] if rest else None)):
+            return to(*args, **kwargs)
+        left = rest if "device" in kwargs else rest[1:]
+        named = {name: value for name, value in kwargs.items() if name != "device"}
+        if not left and "dtype" not in named:
+            left = [cast("torch.Tensor", tensor).dtype]
+        return to(tensor, *left, **named)
+
+    return to_dtype
+
+
+def _is_cuda(device: object) -> bool:
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return type(device) is int or (isinstance(device, str) and device.startswith("cuda"))
 
 
 def _deep_copy(self: torch.Tensor, memo: dict[int, object]) -> object:

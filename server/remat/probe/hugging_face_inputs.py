@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BATCH_SIZE = 1
 LONGEST = 2048  # tokens, where the model could take more and nothing is said
+_CHARACTERS = 150  # that are said in ten seconds
 _LM = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining", "WithLMHead")
 
 
@@ -74,7 +75,9 @@ def recipe(model: nn.Module, seq: int) -> Recipe:
     values = {name: value for name, value in _values(model, seq, accepted).items() if name in accepted}
     if not values:
         raise FactMissingError(
-            f"inputs of {type(model).__name__}", 'name them: # remat: probe(inputs={"name": (2, 3, 224, 224)})'
+            f"what {type(model).__name__} is given: its configuration does not tell",
+            f"write remat_probe.py with build(), which returns the model, and batch(), which returns a mapping of "
+            f"{', '.join(list(accepted)[:4])}",
         )
     return Recipe(values)
 
@@ -161,6 +164,8 @@ def _audio(config: object, cls: str) -> dict[str, Value]:
         values = {"input_values": Shape((BATCH, 160_000))}  # ten seconds at 16 kHz
     if cls.endswith(("ForSequenceClassification", "ForAudioClassification")):
         values["labels"] = Shape((BATCH,), "int", int(getattr(config, "num_labels", 2)))
+    elif cls.endswith(("ForCTC", "ForSpeechToText")) or getattr(config, "is_encoder_decoder", False):
+        values["labels"] = _ids(config, _CHARACTERS)
     return values
 
 

@@ -139,6 +139,9 @@ class File:
         exec(code, vars(self.module))  # noqa: S102  (running the user's code is what a probe is for)
         if _is_star(statement) and isinstance(statement.node, ast.ImportFrom):
             self.stars.append(sys.modules[self._absolute(statement.node)])
+        if self.plan.by_text and isinstance(statement.node, ast.Import | ast.ImportFrom):
+            for name in statement.binds:
+                _define(vars(self.module).get(name))
 
     def _absolute(self, node: ast.ImportFrom) -> str:
         package = self.module.__package__ or ""
@@ -165,6 +168,19 @@ class File:
         python = sys.executable
         fact = f"`{name}` is imported and not installed in {python}"
         return FactMissingError(fact, f"{python} -m pip install {name}", place)
+
+
+def _define(module: object) -> None:
+    """Run the definitions of a file of ours, so that they are found in its dictionary."""
+    file = _LOADED.get(str(getattr(module, "__file__", "")))
+    if file is None or module is not file.module:
+        return
+    for number, statement in enumerate(file.plan.statements[: file.plan.top]):
+        if isinstance(statement.node, ast.FunctionDef | ast.ClassDef | ast.ImportFrom):
+            try:
+                file.run(number)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
+                file.failed[number] = error
 
 
 class OnDemand(dict[str, object]):

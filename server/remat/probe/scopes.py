@@ -18,6 +18,10 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
 _MOST_CALLERS = 5  # a parameter is followed through so many functions
 
 
+class HandedOverError(NameError):
+    """A parameter of a function of the user's that no call of it tells."""
+
+
 def evaluate(file: File, expression: str, names: dict[str, object] | None = None) -> object:
     """Evaluate in the file's own namespace, with `names` beside it."""
     namespace = {**vars(file.module), **(names or {})}
@@ -94,7 +98,10 @@ def _from_caller(file: File, function: Scope, name: str, depth: int) -> object:
                 return evaluate_in(file, node, scopes_around(tree, call), depth + 1)
             except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next call may do)
                 continue
-    raise NameError(f"`{name}` is a parameter of {getattr(function, 'name', '')}, at {file.path}:{function.lineno}")
+    where = f"{file.path}:{function.lineno}"
+    raise HandedOverError(
+        f"it is a parameter of {getattr(function, 'name', '')}, at {where}, whose callers don't tell it"
+    )
 
 
 def _given(call: ast.Call, function: str, name: str, position: int) -> ast.expr | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from remat.probe.built import FactMissingError
-from remat.probe.scopes import evaluate_in
+from remat.probe.scopes import HandedOverError, evaluate_in
 from remat.probe.statements import dotted
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def _argument(site: Site, name: str, node: ast.expr, depth: int, *, needed: bool
         value = evaluate_in(site.file, node, site.scopes)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
         what = (str(error).splitlines() or [""])[0]
-        reason = what if isinstance(error, FactMissingError) else f"{type(error).__name__} {what}".strip()
+        reason = (
+            what if isinstance(error, FactMissingError | HandedOverError) else f"{type(error).__name__} {what}".strip()
+        )
         inner = _made_there(site, node, depth)
         return inner or Spelled(OPEN, (Open(name, f"given at {site.place}, where {reason}"),))
     if needed and not isinstance(node, ast.Constant) and (value is None or (type(value) is int and value == 0)):

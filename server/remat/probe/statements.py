@@ -41,6 +41,8 @@ class Plan:
     top: int = 0
     by_name: dict[str, list[int]] = field(default_factory=dict)
     guarded: dict[str, list[int]] = field(default_factory=dict)
+    by_text: bool = False
+    """it looks names up in the `__dict__` of modules that it imports, where only what has run is found"""
 
 
 # Calls by whose root name we know that they set something up that the rest of the file relies on.
@@ -80,7 +82,7 @@ def plan(tree: ast.Module) -> Plan:
     script = tuple(_only_on_demand(_statement(node)) for guard in guards for node in guard.body)
     by_name = _by_name(statements, 0)
     guarded = {name: found for name, found in _by_name(script, len(statements)).items() if name not in by_name}
-    return Plan((*statements, *script), _future(tree), len(statements), by_name, guarded)
+    return Plan((*statements, *script), _future(tree), len(statements), by_name, guarded, _reads_dictionaries(tree))
 
 
 def _by_name(statements: tuple[Statement, ...], first: int) -> dict[str, list[int]]:
@@ -229,6 +231,11 @@ def _stored(node: ast.AST) -> Iterator[str]:
 def _looks_names_up_by_text(tree: ast.Module) -> bool:
     """`globals()["Name"]` finds only what has run."""
     return any(isinstance(n, ast.Name) and n.id in {"globals", "vars", "locals"} for n in ast.walk(tree))
+
+
+def _reads_dictionaries(tree: ast.Module) -> bool:
+    """`models.__dict__[name]`."""
+    return any(isinstance(n, ast.Attribute) and n.attr == "__dict__" for n in ast.walk(tree))
 
 
 def _sooner(statement: Statement) -> Statement:

@@ -1,0 +1,230 @@
+"""What a forward takes is found by what it does with it; what can't be is asked for, as far as it is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from asking import failure, result, warm, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from asking import Ask
+
+HEAD = """
+    from typing import Dict, List, Optional
+    import torch
+    from torch import Tensor, nn
+
+"""
+
+
+@pytest.fixture(scope="module", name="ask")
+def one_worker() -> Iterator[Ask]:
+    yield from warm()
+
+
+def inputs(ask: Ask, folder: Path, name: str, body: str) -> str:
+    """Probe the class `Net` of a file; return what was assumed."""
+    write(folder, **{name: HEAD + body})
+    return "\n".join(result(ask(folder, f"{name}.py:Net")).assumptions)
+
+
+def test_a_picture_among_others_is_seen_by_the_first_convolution_not_a_norm(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.GroupNorm(8, 64)
+            self.conv = nn.Conv2d(3, 64, 7, stride=2)
+
+        def forward(self, x):
+            if isinstance(x, (list, tuple)):
+                x = torch.cat(x, dim=0)
+            return self.norm(self.conv(x))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = Encoder()
+
+        def forward(self, first, second):
+            a, b = self.encoder([first, second]).chunk(2)
+            return (a * b).mean()
+    """
+    said = inputs(ask, tmp_path, "pair_net", body)
+    assert "first: float[batch, 3, 224, 224], second: float[batch, 3, 224, 224]" in said
+
+
+def test_sequences_with_channels_last_are_told_from_those_with_channels_first(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(7, 16, 3, padding=1)
+
+        def forward(self, series):
+            return self.conv(series.permute(0, 2, 1)).transpose(1, 2)
+    """
+    assert "series: float[batch, seq, 7]" in inputs(ask, tmp_path, "series_net", body)
+
+
+def test_sound_is_three_sizes_though_a_convolution_of_pictures_sees_it(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Period(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 8, (5, 1), (3, 1))
+
+        def forward(self, x):
+            b, c, t = x.shape
+            x = x[..., : t // 2 * 2].view(b, c, t // 2, 2)
+            return self.conv(x)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.periods = nn.ModuleList([Period(), Period()])
+
+        def forward(self, sound):
+            return [period(sound) for period in self.periods] and self.periods[0](sound)
+    """
+    assert "sound: float[batch, 1, seq]" in inputs(ask, tmp_path, "sound_net", body)
+
+
+def test_a_film_is_five_sizes(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(4, 8, 3)
+
+        def forward(self, sample):
+            frames = sample.shape[2]
+            sample = sample.permute(0, 2, 1, 3, 4).reshape((sample.shape[0] * frames, -1) + sample.shape[3:])
+            return self.conv(sample)
+    """
+    assert "sample: float[batch, 4, 8, 64, 64]" in inputs(ask, tmp_path, "film_net", body)
+
+
+def test_the_state_of_an_lstm_is_a_pair(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 8)
+            self.cell = nn.LSTM(8, 16, num_layers=2, batch_first=True)
+
+        def forward(self, x, h):
+            out, (h, c) = self.cell(self.words(x), h)
+            return out, (h, c)
+    """
+    said = inputs(ask, tmp_path, "pair_state", body)
+    assert "h: (float[2, batch, 16], float[2, batch, 16])" in said
+
+
+def test_a_tensor_whose_default_is_none_is_given_where_the_forward_fails_without(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = nn.Linear(8, 8)
+            self.other = nn.Linear(24, 8)
+
+        def forward(self, hidden_states: torch.Tensor, encoder_hidden_states: torch.Tensor = None, scale: float = None):
+            return self.own(hidden_states) + self.other(encoder_hidden_states).mean(1, keepdim=True)
+    """
+    assert "encoder_hidden_states: float[batch, seq, 24]" in inputs(ask, tmp_path, "expected_net", body)
+
+
+def test_ids_are_integers_though_the_model_writes_its_embedding_itself(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(1000, 16))
+            self.conv = nn.Linear(16, 16)
+
+        def forward(self, tokens):
+            return self.conv(torch.nn.functional.embedding(tokens, self.weight))
+    """
+    assert "tokens: int[batch, seq]" in inputs(ask, tmp_path, "own_words", body)
+
+
+@pytest.mark.parametrize("way", ["annotated", "commented"])
+def test_detection_models_are_given_lists_and_their_losses_are_summed(tmp_path: Path, ask: Ask, way: str) -> None:
+    annotated = "self, images: List[Tensor], targets: Optional[List[Dict[str, Tensor]]] = None"
+    signature = annotated if way == "annotated" else "self, images, targets=None"
+    comment = (
+        "" if way == "annotated" else "# type: (List[Tensor], Optional[List[Dict[str, Tensor]]]) -> Dict[str, Tensor]"
+    )
+    body = f"""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward({signature}):
+            {comment}
+            assert targets is not None, "no targets"
+            wanted = torch.stack([target["boxes"].mean() for target in targets])
+            seen = torch.stack([self.conv(image[None]).mean() for image in images])
+            return {{"near": (seen - wanted).abs().mean(), "far": seen.square().mean()}}
+    """
+    said = inputs(ask, tmp_path, f"boxes_{way}", body)
+    assert "images: a list of float[3, 480, 640], one a sample" in said
+    assert "10 objects in each image" in said
+    assert "the loss is" not in said
+
+
+def test_tensors_made_on_cuda_are_where_all_others_are(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self, device="cuda"):
+            super().__init__()
+            self.device = device
+            self.first = nn.Linear(8, 8)
+
+        def forward(self, x):
+            steps = torch.arange(0, 8, device=self.device).to(self.device)
+            return self.first(x + torch.ones(8, device=self.device) * steps)
+    """
+    assert "x: float[batch, 8]" in inputs(ask, tmp_path, "on_cuda", body)
+
+
+def test_modules_looked_up_in_a_dictionary_of_another_file_are_there(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, dictionary_parts=HEAD + "    def small():\n        return nn.Linear(8, 2)\n")
+    body = """
+    import dictionary_parts
+
+    class Net(nn.Module):
+        def __init__(self, kind="small"):
+            super().__init__()
+            self.part = dictionary_parts.__dict__[kind]()
+
+        def forward(self, x):
+            return self.part(x)
+    """
+    assert "x: float[batch, 8]" in inputs(ask, tmp_path, "dictionary_net", body)
+
+
+def test_a_question_says_what_the_modules_tell(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 8)
+            self.extra = nn.Linear(3, 8)
+
+        def forward(self, idx, extra, graph):
+            return self.words(idx) + self.extra(extra) + graph.nodes()
+    """
+    write(tmp_path, asked_forward=HEAD + body)
+    asked = failure(ask(tmp_path, "asked_forward.py:Net")).missing
+    assert asked is not None
+    wanted = (
+        '"idx": torch.randint(0, 50, (batch, …)), "extra": torch.randn(batch, …, 3), "graph": torch.randn(batch, …)'
+    )
+    assert f"probe(inputs={{{wanted}}})" in asked.how
