@@ -70,6 +70,41 @@ journey(
 );
 
 journey(
+  "for a batch that does not fit, advice says what makes it fit and the fewest blocks, and writes those",
+  { files: { "tower.py": PLAIN }, settings: PROBING },
+  async (editor, _disk, profile) => {
+    await editor.open("tower.py");
+    await probeByLens(editor, "class Tower");
+    const page = probePage(editor);
+    await probed(page);
+    await page.locator('[name="batch"]').fill("600");
+    await page.locator("#headline h1", { hasText: "Does not fit on T4" }).waitFor({ timeout: 90_000 });
+    await probed(page);
+    await page.getByRole("button", { name: "Advise", exact: true }).click();
+    await page.locator("#advice-fewest").waitFor({ timeout: 120_000 });
+    match(await page.locator("#advice-steps caption").innerText(), /^One after the other; then: fits$/);
+    const row = page.locator("#advice-fewest tbody tr");
+    match(await row.innerText(), /^Checkpoint the first \d of 4 blocks/);
+    for (const theme of ["Default High Contrast", "Default Dark Modern", "Default Light Modern"]) {
+      profile.set({ "workbench.colorTheme": theme });
+      await editor.page.waitForTimeout(1500);
+      await page.locator("#advice-changes").scrollIntoViewIfNeeded();
+      await editor.shot(`changes in ${theme}`);
+      await page.locator("#timeline").scrollIntoViewIfNeeded();
+      await editor.shot(`timeline in ${theme}`);
+    }
+    await row.getByRole("button", { name: "Apply to code" }).click();
+    await page
+      .locator("#advice .planned", { hasText: /Written\. The first \d blocks? of self\.blocks now run/ })
+      .waitFor();
+    await editor.line("i < self.checkpoint_first").waitFor();
+    equal(await editor.squiggles().count(), 0);
+    await page.locator("#advice .planned").scrollIntoViewIfNeeded();
+    await editor.shot("fewest");
+  },
+);
+
+journey(
   "where the code's shape does not allow a plan, it is said why and what to write by hand",
   { files: { "tower.py": PLAIN.replace("x = block(x)", "x = block(block(x))") }, settings: PROBING },
   async (editor, disk) => {

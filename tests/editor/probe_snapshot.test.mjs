@@ -57,7 +57,7 @@ journey(
     match(await page.locator("#headline").innerText(), /Recorded by a real run/i);
     ok((await page.locator("#timeline svg.chart .area path").count()) >= 3, "areas by where memory was made");
     match(await page.locator("#timeline .legend").innerText(), /Made in forward[\s\S]*MiB/);
-    match(await page.locator("#reading").innerText(), /^Peak: .*train\.py:2 · 448 MiB$/);
+    match(await page.locator("#reading").innerText(), /^Peak: project\/train\.py:2 · 448 MiB$/);
     equal(await page.locator("#controls").isVisible(), false);
     await editor.shot("recorded");
     await page.locator("#headline .link").click();

@@ -4,7 +4,7 @@ import type { Snapshot } from "../../protocol";
 import { type Child, element, link } from "../../report/page/elements";
 import { section } from "../../report/page/sections";
 import { inBytes } from "../numbers";
-import { timelineOf } from "./timeline";
+import { shortPlace, timelineOf } from "./timeline";
 
 type Open = (path: string, line: number) => void;
 
@@ -30,6 +30,6 @@ export function recordedRun({ timeline, peakBytes }: Snapshot, width: number, op
 function madeAt(where: string, open: Open): Child[] {
   const [, path, line] = /^(.+):(\d+)$/.exec(where) ?? [];
   if (path === undefined) return [];
-  const to = link(where, () => open(path, Number(line)), { title: `Open ${where}` });
+  const to = link(shortPlace(where), () => open(path, Number(line)), { title: `Open ${where}` });
   return [" The last allocation before the peak was made at ", to, "."];
 }

@@ -21,11 +21,11 @@ export function timelineOf(timeline: Timeline, usable: number | null, width: num
     max: String(timeline.points.length - 1),
     step: "1",
     id: "cursor",
-    "aria-label": "Point along the two steps",
+    "aria-label": "Point in time",
   });
   const show = (point: number) => {
     const phase = phases.filter(({ from }) => from <= point).at(-1);
-    const where = [phase && inWords(phase), timeline.modules[point], inBytes(totals[point] ?? 0)]
+    const where = [phase && inWords(phase), shortPlace(timeline.modules[point] ?? ""), inBytes(totals[point] ?? 0)]
       .filter(Boolean)
       .join(" · ");
     reading.textContent = point === timeline.peak ? `Peak: ${where}` : where;
@@ -53,6 +53,11 @@ export function timelineOf(timeline: Timeline, usable: number | null, width: num
   );
 }
 
+/** Of a line of code, as recordings name where memory was made, the file's name and its folder. A module stays. */
+export function shortPlace(place: string): string {
+  return /[\\/]/.test(place) ? place.split(/[\\/]/).slice(-2).join("/") : place;
+}
+
 function follow(chart: Element, { events }: Timeline, show: (point: number) => void): void {
   chart.addEventListener("pointermove", (event) => {
     const { left, width } = chart.getBoundingClientRect();
@@ -76,7 +81,12 @@ function tableOf(timeline: Timeline, totals: readonly number[], phases: readonly
     for (let point = phase.from; point <= phase.to; point++)
       if ((totals[point] ?? 0) > (totals[highest] ?? 0)) highest = point;
     const cells = used.map((index) => inBytes(timeline.points[highest]?.[index] ?? 0));
-    return [inWords(phase), inBytes(totals[highest] ?? 0), timeline.modules[highest] || "–", ...cells];
+    return [
+      inWords(phase),
+      inBytes(totals[highest] ?? 0),
+      shortPlace(timeline.modules[highest] ?? "") || "–",
+      ...cells,
+    ];
   });
   return element(
     "details",

@@ -41,7 +41,7 @@ export function draw(
     marginRight: MARGIN.right,
     marginTop: MARGIN.top,
     marginBottom: MARGIN.bottom,
-    ariaLabel: `Memory along two training steps; the peak is ${inBytes(highest)}. The slider below reads out each point.`,
+    ariaLabel: `Memory along the time; the peak is ${inBytes(highest)}. The slider below reads out each point.`,
     x: { axis: null, domain: [x(0), x(points.length - 1)] },
     y: { domain: [0, room], ticks: binaryTicks(room, 5), tickFormat: inBytes, label: null },
     marks: [
