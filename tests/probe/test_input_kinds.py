@@ -228,3 +228,39 @@ def test_a_question_says_what_the_modules_tell(tmp_path: Path, ask: Ask) -> None
         '"idx": torch.randint(0, 50, (batch, …)), "extra": torch.randn(batch, …, 3), "graph": torch.randn(batch, …)'
     )
     assert f"probe(inputs={{{wanted}}})" in asked.how
+
+
+@pytest.mark.parametrize(("data_set", "side"), [("CIFAR100", 32), ("MNIST", 28)])
+def test_pictures_are_as_large_as_those_of_the_data_set_the_project_names(
+    tmp_path: Path, ask: Ask, data_set: str, side: int
+) -> None:
+    write(tmp_path, **{f"data_{side}": f"from torchvision import datasets\n\ndata = datasets.{data_set}('.')\n"})
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+
+        def forward(self, x):
+            return self.conv(x).mean((2, 3))
+    """
+    said = inputs(ask, tmp_path, f"pictures_{side}", body)
+    assert f"images of {side}x{side} (image= in a probe comment)" in said
+
+
+def test_a_configuration_that_was_never_downloaded_is_named(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    from transformers import AutoConfig
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.text = nn.Linear(AutoConfig.from_pretrained("nobody/nothing-at-all").d_model, 8)
+
+        def forward(self, x):
+            return self.text(x)
+    """
+    write(tmp_path, never_loaded=HEAD + body)
+    asked = failure(ask(tmp_path, "never_loaded.py:Net")).missing
+    assert asked is not None
+    assert asked.how == "download it once: hf download nobody/nothing-at-all config.json"

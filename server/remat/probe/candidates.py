@@ -55,7 +55,7 @@ class Facts:
     """of the first layer that works on pictures, if any does"""
 
 
-def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
+def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[int, ...], ...] = ()) -> Facts:
     parts = list(model.modules())
     embedding = next((m for m in parts if isinstance(m, nn.Embedding)), None)
     linear = next((m for m in parts if isinstance(m, nn.Linear)), None)
@@ -65,7 +65,7 @@ def facts(model: nn.Module, image: tuple[int, ...] | None) -> Facts:
     if recurrent is not None:
         states = (recurrent.num_layers * (2 if recurrent.bidirectional else 1), recurrent.hidden_size)
     return Facts(
-        sides=tuple(_named_sides(model)),
+        sides=(*_named_sides(model), *of_data),
         vocabulary=embedding.num_embeddings if embedding is not None else None,
         width=linear.in_features if linear is not None else None,
         condition=condition,
@@ -116,6 +116,7 @@ def _of_every_rank(known: Facts) -> Iterator[Shape]:
     elif isinstance(first, nn.Conv3d):
         yield Shape((BATCH, first.in_channels, 16, 112, 112))
     yield from (Shape((BATCH, 224, 224, channels)) for channels in (3, 1))
+    yield from _images(3, known)
 
 
 def by_name(name: str, known: Facts) -> list[Shape]:

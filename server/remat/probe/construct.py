@@ -131,12 +131,11 @@ def _question(asked: _Asked) -> FactMissingError:
 
 def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: bool) -> FactMissingError:
     """Ask for what defaults, or a call in the project, give to no avail."""
-    question = _question(asked)
-    if not by_call:
-        return question
-    place = error_location(error)
+    question, place = _question(asked), error_location(error)
     where = f" at {place.path}:{place.line}" if place else ""
-    fact = f"how `{asked.name}` is made: {'; '.join(said)}; that fails{where} ({type(error).__name__}: {error})"
+    failure = f"fails{where} ({type(error).__name__}: {error})"
+    made = f"how `{asked.name}` is made: {'; '.join(said)}; that {failure}"
+    fact = made if by_call else f"{question.fact}: without, it {failure}"
     return FactMissingError(fact, question.how, question.location)
 
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch._guards import detect_fake_mode
 
+from remat.probe.asked_inputs import ask_for
 from remat.probe.built import FactMissingError
 from remat.probe.candidates import by_name, candidates, facts
+from remat.probe.data_sides import sides_of_data
 from remat.probe.fakes import OneDevice
 from remat.probe.forward_source import commented_types, real_forward
 from remat.probe.forward_use import Use, first_with_weights, uses
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from remat.probe.built import Inputs
+    from remat.probe.candidates import Facts
     from remat.probe.messages import Location
     from remat.probe.shapes import Value
     from remat.probe.spec import Spec
@@ -97,10 +100,11 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     if taken.needed and taken.needed[0] not in found:
         found[taken.needed[0]] = Use(consumer=first_with_weights(model))
     names = [*taken.needed, *taken.expected]
-    choices = {name: _choices(name, found.get(name, Use()), model, spec, taken.lists) for name in names}
+    known = facts(model, spec.image, sides_of_data(place.path))
+    choices = {name: _choices(name, found.get(name, Use()), model, known, taken.lists) for name in names}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
-    for values in _combinations(taken, choices, model, spec):
+    for values in _combinations(taken, choices, known):
         fits, output = search.fits(Recipe(values))
         if fits:
             recipe, output = _with_targets(search, Recipe(values), output, taken)
@@ -110,12 +114,10 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
 
 
-def _combinations(
-    taken: _Taken, choices: Mapping[str, list[Value]], model: nn.Module, spec: Spec
-) -> Iterator[dict[str, Value]]:
+def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Facts) -> Iterator[dict[str, Value]]:
     """Yield what to try: what has no default, then also what a tensor is expected for, then all whose name tells."""
     needed = {name: choices[name] for name in taken.needed}
-    named: dict[str, list[Value]] = {name: [*by_name(name, facts(model, spec.image))] for name in taken.optional}
+    named: dict[str, list[Value]] = {name: [*by_name(name, known)] for name in taken.optional}
     also = {name: shapes for name, shapes in named.items() if shapes}
     yield from itertools.islice(_likeliest_first(needed), _MOST_TRIES // 2 if taken.expected or also else None)
     if taken.expected:
@@ -125,11 +127,10 @@ def _combinations(
 
 
 def _choices(
-    name: str, use: Use, model: nn.Module, spec: Spec, lists: Mapping[str, Literal["tensors", "mappings"]]
+    name: str, use: Use, model: nn.Module, known: Facts, lists: Mapping[str, Literal["tensors", "mappings"]]
 ) -> list[Value]:
-    known = facts(model, spec.image)
     if name in lists:
-        height, width = spec.image or _PICTURE
+        height, width = known.image or _PICTURE
         mapping = (("boxes", Shape((_OBJECTS, 4), "box")), ("labels", Shape((_OBJECTS,), "int", 2)))
         return [PerSample(Shape((known.channels or 3, height, width)) if lists[name] == "tensors" else mapping)]
     if use.keys and use.consumer is None:
@@ -156,7 +157,7 @@ def _parameters(model: nn.Module, place: Location) -> _Taken:
     open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
     needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
     if not needed and (open_ended or not parameters):
-        raise _ask(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
+        raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
     if not needed:
         needed = [parameters[0].name]
     left = [p for p in parameters if p.default is None and p.name not in needed]
@@ -270,29 +271,10 @@ def _fakes(model: nn.Module) -> AbstractContextManager[object]:
 def _not_found(model: nn.Module, search: _Search, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
     what = f"what `{', '.join(wanted)}` of `{type(model).__name__}.forward` looks like"
     if search.first is None:
-        return _ask(what, wanted, place)
+        return ask_for(what, wanted, place)
     recipe, error = search.first
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
     where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
     reason = (str(error).strip().splitlines() or [""])[0]
     tried = f"tried {search.tries}, first {recipe}, which failed{where} with {type(error).__name__}: {reason}"
-    return _ask(f"{what} ({tried})", wanted, place)
-
-
-def _ask(fact: str, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
-    named = wanted or {"name": Use()}
-    names = ", ".join(f'"{name}": {_known_part(use)}' for name, use in named.items())
-    how = f"add above line {place.line} of {place.path}: # remat: probe(inputs={{{names}}})"
-    return FactMissingError(fact, how, place)
-
-
-def _known_part(use: Use) -> str:
-    """Write what the module that sees an input tells of it, with `…` for the rest."""
-    module = use.consumer
-    if isinstance(module, torch.nn.Embedding):
-        return f"torch.randint(0, {module.num_embeddings}, (batch, …))"
-    if isinstance(module, torch.nn.Linear) and not use.changed:
-        return f"torch.randn(batch, …, {module.in_features})"
-    if isinstance(module, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d) and not use.changed:
-        return f"torch.randn(batch, {module.in_channels}, …)"
-    return "torch.randn(batch, …)"
+    return ask_for(f"{what} ({tried})", wanted, place)

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from remat.probe.calls import Callee
 
 
+class NotOnThisMachineError(FactMissingError, OSError):
+    """A file of the Hub that was never downloaded; an OSError too, which libraries expect where they can do without."""
+
+
 class NoWeights(dict[object, object]):
     """What stands for a checkpoint whose file isn't there: every entry of it is one too."""
 
@@ -137,6 +141,21 @@ def _without_hub(module: ModuleType) -> None:
     _set(module, "PreTrainedModel.from_pretrained", classmethod(_hugging_face))
 
 
+def _configs_without_hub(module: ModuleType) -> None:
+    """transformers.configuration_utils"""
+    kind = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
+    load = cast("Callee[object]", kind.get_config_dict)
+
+    def get_config_dict(_cls: type, /, name: object = None, *args: object, **kwargs: object) -> object:
+        try:
+            return load(name, *args, **kwargs)
+        except OSError as error:
+            how = f"download it once: hf download {name} config.json"
+            raise NotOnThisMachineError(f"config.json of {name}, which is not on this machine", how) from error
+
+    kind.get_config_dict = classmethod(get_config_dict)
+
+
 def _auto_without_hub(module: ModuleType) -> None:
     """transformers.models.auto.auto_factory"""
     _set(module, "_BaseAutoModelClass.from_pretrained", classmethod(_hugging_face))
@@ -185,6 +204,7 @@ _LIBRARIES = {"transformers", "diffusers", "timm", "peft", "accelerate", "huggin
 _WHEN_IMPORTED: dict[str, Callable[[ModuleType], None]] = {
     "transformers.modeling_utils": _without_hub,
     "transformers.models.auto.auto_factory": _auto_without_hub,
+    "transformers.configuration_utils": _configs_without_hub,
     "diffusers.models.modeling_utils": _diffusers_without_hub,
     "timm.models._builder": _timm_without_hub,
     "huggingface_hub": _hub_without_weights,

@@ -1,0 +1,28 @@
+"""The size of the pictures that a project trains on, where it names a data set whose pictures all have one size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_SIDES = {
+    "CIFAR10": 32, "CIFAR100": 32, "SVHN": 32, "MNIST": 28, "FashionMNIST": 28, "KMNIST": 28, "EMNIST": 28,
+    "QMNIST": 28, "STL10": 96, "PCAM": 96, "USPS": 16,
+}  # fmt: skip
+_NAMED = re.compile(rf"\bdatasets\.({'|'.join(_SIDES)})\(|\bimport\s.*\b({'|'.join(_SIDES)})\b")
+_RESIZED = re.compile(r"\b(Resize|RandomResizedCrop)\(")
+_MOST_FILES, _LARGEST = 60, 200_000
+
+
+def sides_of_data(path: str) -> tuple[tuple[int, ...], ...]:
+    """Return the one size that the files beside a file, and one folder above, name by their data set; else nothing."""
+    folder = Path(path).parent
+    near = [*sorted(folder.glob("*.py"))[:_MOST_FILES], *sorted(folder.parent.glob("*.py"))[:_MOST_FILES]]
+    sides: set[int] = set()
+    for file in near:
+        text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size < _LARGEST else ""
+        named = [first or second for first, second in _NAMED.findall(text)]
+        if named and _RESIZED.search(text):
+            return ()
+        sides.update(_SIDES[name] for name in named)
+    return ((next(iter(sides)),) * 2,) if len(sides) == 1 else ()
