@@ -81,8 +81,8 @@ def _not_finite(case: Case) -> Verdict | None:
         return None
     step = seen[0].facts.get("step", "") if seen else ""
     facts = {
-        "at": f" first at step {step}" if step else "",
-        "between": f" at or just before step {step}" if step else "",
+        "at": f" first at {seen[0].facts['unit']} {step}" if step else "",
+        "between": f" at or just before {seen[0].facts['unit']} {step}" if step else "",
     }
     shown = complaint or (checks[0] if checks else None)
     lines = (*(n.line for n in seen[:2]), *(shown.lines if shown else ()))

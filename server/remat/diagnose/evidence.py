@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from remat.diagnose.signature import Facts, Noticed
     from remat.diagnose.tracebacks import Failure
 
-_REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", "exit_code", "entry_text", "dynamo")
+_ENDED = ("exit_code", "entry_text", "dynamo", "task_ended")
+_REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", *_ENDED)
 # The first line of a text without its head: the inside of a traceback, its last line, the end of a launcher's report.
 _CONTINUES = re.compile(
     r"[ \t~^]|[A-Za-z_][\w.]*(?:Error|Exception)\b|[=-]{8}|.{1,200} FAILED$|Failures:|Root Cause|\[\d+\]:$"

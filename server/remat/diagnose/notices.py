@@ -63,7 +63,8 @@ LAUNCHER = (
     _mark(
         "cancelled",
         "CANCELLED AT",
-        r"^(?!.{0,120}\.extern ON).{0,200}?CANCELLED AT \S+(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE))?",
+        r"^(?!.{0,120}\.extern ON).{0,200}?CANCELLED AT \S+(?! DUE TO TASK FAILURE)"
+        r"(?: DUE TO (?P<why>TIME LIMIT|PREEMPTION|NODE FAILURE|JOB REQUEUE))?",
     ),
     _mark("node_failure", "ode failure on", r"[Nn]ode failure on (?P<node>[\w.-]+)"),
     _mark("node_failure", "NodeNotReady", r"(?:\b(?P<node>[\w.-]{1,80})\s{1,8})?NodeNotReady"),
@@ -122,8 +123,8 @@ MACHINE = (
     _mark(
         "assertion",
         "Assertion `",
-        r"\b(?P<source>[\w./-]{1,160}\.cu):\d+: (?P<kernel>.{0,120}?): block: .{0,120}?Assertion `(?P<what>.{1,300})"
-        "` failed",
+        r"\b(?P<source>[\w./-]{1,160}\.cu):\d+: (?:(?P<kernel>.{0,400}?): )?block: .{0,120}?Assertion `"
+        r"(?P<what>.{1,300})` failed",
     ),
     _mark("worker_bus", "Unexpected bus error encountered in worker"),
     _mark(
@@ -194,12 +195,19 @@ NCCL = (
     _mark("passed_barrier", "successfully reached monitoredBarrier", r"Rank (?P<rank>\d{1,6}) successfully reached"),
     _mark("store_socket", "waitForInput", r"remote=\[(?P<node>[\w.:-]+)\]"),
     _mark("mesh", "connectFullMesh failed"),
+    _mark(
+        "unreached",
+        "client socket has timed out",
+        r"client socket has timed out after \w+ while trying to connect to \(?(?P<address>[\w.\[\]-]{1,200}|[0-9a-f:]+)"
+        r"(?:, |:)(?P<port>\d{1,5})\b",
+    ),
 )
 OURS = (_mark("gap", "[Remat left out ", r"^\[Remat left out [\d,.\s]{1,20} characters here\]$"),)
 TRAINING = (
     _mark("dynamo", "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace"),
     _mark("no_grad_inputs", "None of the inputs have requires_grad=True"),
     _mark("use_reentrant", "the use_reentrant parameter should be passed explicitly"),
+    _mark("anomaly", "Error detected in ", r"Error detected in (?P<op>\w{1,80})\. Traceback of forward call"),
     _mark("numpy_one", "compiled using NumPy 1.x cannot be run in"),
     _mark("scheduler_first", "`lr_scheduler.step()` before `optimizer.step()`"),
     _mark("cache_off", "use_cache=True` is incompatible with gradient checkpointing"),
@@ -209,6 +217,8 @@ TRAINING = (
         "nan",
         r"\b(?:loss|Loss|lm loss|train_loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>nan)\b",
     ),
+    # the Trainer of transformers prints 0.0 for a loss that is not finite
+    _mark("not_finite", "'grad_norm': nan", r"'loss': 0\.0,? 'grad_norm': (?P<value>nan)"),
     _mark("not_finite", "inf", r"\b(?:loss|Loss)\b['\"]?\s*[=:|]?\s*['\"]?(?P<value>-?inf)\b"),
     _mark(
         "finished",
@@ -233,6 +243,7 @@ MOST_RANKS = 65_536  # no job has more: a larger number in a log is none, and wh
 _RANKS = ("rank", "local", "sender")
 _LONGEST_NUMBER = 20  # digits
 _STEP = re.compile(r"\b(?:step|Step|iter(?:ation)?|global_step)s?\b['\"]?\s*[=:]?\s*(\d{1,12})")
+_EPOCH = re.compile(r"\b[Ee]poch\b['\"]?\s*[=:]?\s*\[?(\d{1,9})\b(?!\.)")
 _BEST = re.compile(r"(?i)\b(?:best|min(?:imum)?|lowest)\b[\w ]{0,30}$")
 _VALIDATION = re.compile(r"(?i)\b(?:val|valid|validation|eval|evaluation|dev|test)\b[\w /-]{0,20}$")
 
@@ -253,8 +264,9 @@ def noticed(text: str) -> list[tuple[str, Facts]]:
 
 def _tell(text: str, at: int, facts: Facts) -> bool:
     """Add which loss is not finite, and at which step; False: what a best loss begins with."""
-    if step := _STEP.search(text):
+    if step := _STEP.search(text) or _EPOCH.search(text):
         facts["step"] = step[1]
+        facts["unit"] = "step" if step.re is _STEP else "epoch"
     if _VALIDATION.search(text, 0, at):
         facts["of"] = "validation"
     return not (facts["value"].endswith("inf") and _BEST.search(text, 0, at))

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.clocks import first_of
+from remat.diagnose.no_failure import finished_well
+from remat.diagnose.signature import Seen
+from remat.diagnose.signatures import KINDS
 from remat.diagnose.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -82,7 +85,7 @@ def by_own_error(case: Case) -> Verdict | None:
     """The rank or ranks whose error nobody else explains."""
     own = [one for one in case.own if not one.signature.finished]
     if not own:
-        return _interrupted(case)
+        return _interrupted(case) or _asserted(case)
     best = _best_by_rank(own)
     if set(best) == {None}:
         return _of_nobody(case, best[None])
@@ -170,6 +173,18 @@ def _of_nobody(case: Case, one: Found) -> Verdict:
     if len(alike) == 1 and others and (case.complete or crash is not None):
         return _made(one, "the only rank that ended with the code this error gives", alike[0], case)
     return _made(one, "the only error that nothing else explains", None, case, frozenset(alike))
+
+
+def _asserted(case: Case) -> Verdict | None:
+    """A kernel's assertion whose error is cut off: it ends its process, and the error comes with the next call."""
+    asserted = case.notices.get("assertion", ())
+    if not asserted or case.waiting or finished_well(case):
+        return None
+    for kind in (KINDS[f"cuda.device_assert.{what}"] for what in ("index", "target", "unknown")):
+        facts = kind.read(Seen(dict(kind.extra), "", "", case.notices))
+        if facts is not None:
+            return verdict(kind.id, facts, tuple(n.line for n in asserted[:2]), "a kernel printed a failed assertion")
+    return None
 
 
 def _interrupted(case: Case) -> Verdict | None:

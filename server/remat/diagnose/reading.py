@@ -214,7 +214,8 @@ class Recorder:
         self.opened = self.opened or bool(reader.style)
         if (reader.style or reader.failures) and reader.rank not in self.watched:
             self._watch(self.watched | {reader.rank})
-        if self.telling and not (consumed and reader.style == "python"):  # a frame or its source means nothing else
+        heads = "Traceback (most" in said.text  # the end of something else may stand before it in the line
+        if self.telling and (heads or not (consumed and reader.style == "python")):  # a frame means nothing else
             self._notices(run, said, number, in_traceback=consumed)
 
     def _time(self, said: Said, number: int) -> str:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from remat.diagnose.hints import hint
 from remat.diagnose.report import Place
 from remat.diagnose.signature import Facts, Noticed, Role, Seen, Signature
 from remat.diagnose.signatures import KINDS, PATTERNS, SIGNATURES, match
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
 
 _INSTALLED = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|[/\\]Python3?\d+[/\\]Lib[/\\]|^<"
-    r"|[/\\]bin[/\\](?:torchrun|accelerate|deepspeed|pytest)$"
-    r"|[/\\]lib[/\\]python3[/\\]|^torch[/\\]|importlib",
+    r"|[/\\](?:bin|Scripts)[/\\][\w-]+(?:\.exe)?$"
+    r"|[/\\]lib[/\\]python3[/\\]|^torch[/\\]|importlib"
+    # libraries that are used from their own repositories
+    r"|[/\\]torch[/\\](?:_\w+\.py$|_(?:dynamo|inductor|functorch|subclasses)[/\\]|autograd[/\\]|serialization\.py$"
+    r"|nn[/\\](?:functional\.py$|modules[/\\]|parallel[/\\])|optim[/\\]|cuda[/\\]"
+    r"|utils[/\\](?:checkpoint|_\w+)\.py$|utils[/\\]data[/\\](?:dataloader\.py|_utils[/\\])"
+    r"|distributed[/\\](?:distributed_c10d|utils|run|rendezvous)\.py$|distributed[/\\](?:fsdp|tensor|elastic)[/\\])"
+    r"|[/\\](transformers|accelerate|peft|diffusers)[/\\]src[/\\]\1[/\\]|[/\\]DeepSpeed[/\\]deepspeed[/\\]",
     re.IGNORECASE,
 )
 _CHECK = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
@@ -54,22 +61,20 @@ class Found:
 def recognise(failure: Failure, notices: Mapping[str, tuple[Noticed, ...]]) -> Found:
     """Name the kind; where nothing is known the exception is quoted and no more."""
     frames = "\n".join(f"{frame.path}:{frame.function}" for raised in failure.chain for frame in raised.frames)
-    found: tuple[tuple[int, int, int], Signature, Facts, Raised] | None = None
-    for at, raised in enumerate(failure.chain):
-        for signature, facts in _kinds(raised.text, frames, notices):
-            key = signature.weight, int(signature.role is Role.INITIATING), at
-            again = found is not None and found[1] is signature  # the same once more, on the way out
-            if found is None or (key > found[0] and not again):
-                found = key, signature, facts, raised
+    texts = [raised.text for raised in failure.chain]
+    found = _best(failure, texts, frames, notices)
+    if found is None and any("\n" in text for text in texts):  # wrapped where a text that is looked for goes on
+        found = _best(failure, [" ".join(text.split()) for text in texts], frames, notices)
     if found is None:
         raised = failure.chain[-1]
         signature, facts = _unknown(failure, raised)
     else:
-        _, signature, facts, raised = found
+        signature, facts, raised = found
     inner = failure.chain[-1]
     place = None if signature.asynchronous and "blocking" not in notices else _place(failure, raised, signature)
     if signature.id in {"data.worker_exception", "data.map_worker_exception", "data.dataset_generation"}:
-        inside = raised if signature.id == "data.map_worker_exception" else inner
+        begun = failure.chain[0] if signature.id == "data.dataset_generation" else inner  # the rest only wraps it
+        inside = raised if signature.id == "data.map_worker_exception" else begun
         facts = {**facts, "inner": first_line(inside.text).rstrip('"')}
     said = first_line(inner.text if signature.weight == 0 else raised.text)
     proof = tuple(dict.fromkeys((*((frame.at,) if (frame := user_frame(raised)) else ()), raised.at)))
@@ -85,6 +90,20 @@ def recognise(failure: Failure, notices: Mapping[str, tuple[Noticed, ...]]) -> F
         failure.truncated,
         failure.logged,
     )
+
+
+def _best(
+    failure: Failure, texts: list[str], frames: str, notices: Mapping[str, tuple[Noticed, ...]]
+) -> tuple[Signature, Facts, Raised] | None:
+    """The kind that says most of the exceptions whose texts these are; of equals the last, but not the same again."""
+    found: tuple[tuple[int, int, int], Signature, Facts, Raised] | None = None
+    for at, (raised, text) in enumerate(zip(failure.chain, texts, strict=True)):
+        for signature, facts in _kinds(text, frames, notices):
+            key = signature.weight, int(signature.role is Role.INITIATING), at
+            again = found is not None and found[1] is signature  # the same once more, on the way out
+            if found is None or (key > found[0] and not again):
+                found = key, signature, facts, raised
+    return found[1:] if found is not None else None
 
 
 def _kinds(text: str, frames: str, notices: Mapping[str, tuple[Noticed, ...]]) -> list[tuple[Signature, Facts]]:
@@ -118,14 +137,16 @@ def _unknown(failure: Failure, raised: Raised) -> tuple[Signature, Facts]:
     frame = user_frame(raised)
     where = f" at {_name(frame.path)}:{frame.line}" if frame else ""
     source = f" (`{frame.source}`)" if frame and frame.source else ""
-    facts = {"kind": kind, "message": message, "where": where + source, "what": _name(frame.path) if frame else "it"}
+    below = last is not None and frame is not None and frame is not last
+    inside = f" in {_name(last.path)}, called from{where[3:]}" if last is not None and below else where
+    facts = {"kind": kind, "message": message, "where": inside + source, "what": _name(frame.path) if frame else "it"}
     if _KEYWORD in message and last is not None and re.search(r"utils[/\\]checkpoint\.py$", last.path):
-        hint = f"Pass use_reentrant=False{where + source}: reentrant checkpointing passes no keyword arguments on."
+        remedy = f"Pass use_reentrant=False{where + source}: reentrant checkpointing passes no keyword arguments on."
         return replace(KINDS["code.user_exception"], rules=("keyword-to-reentrant-checkpoint",)), {
             **facts,
-            "hint": hint,
+            "hint": remedy,
         }
-    return KINDS["code.user_exception"], {**facts, "hint": _hint(kind, message, where + source)}
+    return KINDS["code.user_exception"], {**facts, "hint": hint(kind, message, where + source)}
 
 
 def _constructing(raised: Raised) -> bool:
@@ -139,22 +160,6 @@ def _values(failure: Failure) -> str:
     """The user's own lines on the way to the refusal: they hold the values."""
     lines = [f.source for raised in failure.chain for f in raised.frames if not _INSTALLED.search(f.path) and f.source]
     return f"[called as: {'; '.join(lines[:2])}]" if len(lines) > 1 else ""
-
-
-def _hint(kind: str, message: str, where: str) -> str:
-    if kind == "IndexError":
-        return (
-            f"Bound the index by the length (or the dataset's length){where}; `{message}` also comes from an "
-            f"empty list or batch: then "
-            "drop_last=True, or skip empty batches."
-        )
-    if kind == "StopIteration":
-        return f"The iterator ran out (is exhausted){where}: cycle it, restart it each epoch, or end the loop with it."
-    if kind == "RecursionError":
-        return f"End the recursion{where}: an attribute that is never set makes __getattr__ call itself."
-    if kind == "KeyError":
-        return f"Provide the key {message}, or handle its absence{where}."
-    return f"Correct what the message names{where}: {message}."
 
 
 def _place(failure: Failure, raised: Raised, signature: Signature) -> Place | None:

@@ -39,6 +39,7 @@ _STOP = re.compile(
 )
 # `Error: 0.03` is a line of a table, `ValueError: …` is not.
 _UNHEADED = re.compile(r"^(?:(?:[A-Za-z_]\w*\.){1,12}\w*|\w+)(?:Error|Exception|Unsupported|Interrupt)(?::\s|$)")
+_PRINTED = re.compile(r"^[A-Z]{3,4} out of memory\. Tried to allocate ")  # by a program that caught the exception
 _LONGEST_MESSAGE = 60
 _MOST_FRAMES = 200
 
@@ -64,7 +65,7 @@ class Raised:
 
     @property
     def text(self) -> str:
-        return f"{self.type}: {self.message}" if self.message else self.type
+        return f"{self.type}: {self.message}" if self.message and self.type else self.message or self.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class Reader:
             replace(frame, source=source) if source else frame
             for frame, source in zip(self._frames, sources, strict=False)
         )
-        self._raised = Raised(raised[0], raised[1], frames, self._first, number)
+        self._raised = Raised(raised[0], raised[1], _outermost_first(frames), self._first, number)
         self._frames, self._sources, self._more, self.style = [], [], [], "message"
 
     def _continue_message(self, text: str, number: int, time: str) -> bool:
@@ -229,7 +230,12 @@ class Reader:
             return self._in_frames(text, number)
         if self._of_pytest(text, number, time):
             return True
-        cut_off = before[:1] in {" ", "\t", "^"} or _UNHEADED.match(text)
+        if _PRINTED.match(text):
+            self._first, self._time, self._ignored = number, time, False
+            self._raise(("", text), number)
+            self.close()
+            return True
+        cut_off = _UNHEADED.match(text) or (before[:1] in {" ", "\t", "^"} and _ENDING.search(text.partition(":")[0]))
         if cut_off and text[:1].strip() and "Warning: " not in text and (raised := _exception(text)):
             self._first, self._time, self._ignored = number, time, False
             self._raise(raised, number)
@@ -272,6 +278,13 @@ class Reader:
                 Failure((raised,), self.rank, self.host, self._time, logged=self.logged, truncated=cut)
             )
         self._link, self._origin, self._gap = False, None, False
+
+
+def _outermost_first(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """A debugger's panel shows the innermost frame first: there the last one calls the one above it."""
+    if len(frames) > 1 and frames[-1].function == "<module>" and f"{frames[-2].function}(" in frames[-1].source:
+        return frames[::-1]
+    return frames
 
 
 def _exception(text: str) -> tuple[str, str] | None:

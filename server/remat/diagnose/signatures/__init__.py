@@ -21,13 +21,14 @@ from remat.diagnose.signatures import (
     nccl,
     precision,
     process,
+    rendezvous,
     state,
     storage,
 )
 
 FAMILIES = (
     activation_checkpointing, autograd, code, compiling, cuda, data, ddp, distributed, environment, host_memory,
-    libraries, memory, nccl, precision, process, state, storage,
+    libraries, memory, nccl, precision, process, rendezvous, state, storage,
 )  # fmt: skip
 SIGNATURES: tuple[Signature, ...] = tuple(signature for family in FAMILIES for signature in family.SIGNATURES)
 KINDS: dict[str, Signature] = {signature.id: signature for signature in SIGNATURES}

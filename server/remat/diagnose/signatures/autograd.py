@@ -26,6 +26,11 @@ def _shape(seen: Seen) -> Facts | None:
     facts = dict(seen.facts)
     facts["whose"] = f", {facts['output']} of {facts['op']}," if facts.get("op") else ""
     facts["buffers"] = ""
+    told = next(iter(seen.notices.get("anomaly", ())), None)
+    if told is not None:
+        facts["asked"] = f"read the forward call of {told.facts['op']}, which anomaly mode prints at line {told.line}"
+        facts["how"] = f"{facts['asked']}; what changes that tensor behind it is the operation"
+        facts["finding"] = f"anomaly mode was on: {facts['asked']}"
     if not facts.get("op") and "," not in facts.get("shape", ","):
         facts["buffers"] = (
             " A one-dimensional tensor that no op produced may be a buffer: under DistributedDataParallel a "
@@ -39,7 +44,7 @@ SIGNATURES = (
     Signature(
         id="ckpt.no_input_requires_grad",
         words=(_NO_GRAPH, "none of output has requires_grad=True, this checkpoint() is not necessary"),
-        pattern=r"element \d+ of tensors does not require grad and does not have a grad_fn"
+        pattern=r"element \d+ of (?:tensors|variables) does not require grad and does not have a grad_fn"
         r"|(?P<said>none of output has requires_grad=True, this checkpoint\(\) is not necessary)",
         read=_after_warning,
         cause="The loss has no graph, because reentrant checkpointing dropped it: none of the checkpointed "
@@ -63,7 +68,7 @@ SIGNATURES = (
     Signature(
         id="autograd.element0_no_grad",
         words=(_NO_GRAPH,),
-        pattern=r"element \d+ of tensors does not require grad and does not have a grad_fn",
+        pattern=r"element \d+ of (?:tensors|variables) does not require grad and does not have a grad_fn",
         read=_without_warning,
         cause="backward() was called on a tensor without a graph: nothing it was computed from requires_grad, "
         "or the forward "
@@ -108,12 +113,15 @@ SIGNATURES = (
         r"(?P<output>output \d+)"
         r" of (?P<op>\w+),)? is at version (?P<version>\d+); expected version (?P<expected>\d+)",
         read=_shape,
+        extra={
+            "how": "one run with torch.autograd.set_detect_anomaly(True): anomaly mode prints the forward line",
+            "finding": "find it with torch.autograd.set_detect_anomaly(True)",
+        },
         cause="A value that backward needs was overwritten by an in-place operation: the {kind} of shape "
         "[{shape}]{whose} is at "
         "version {version}, backward saved version {expected}.{buffers}",
         fix="Replace the in-place operation (+=, mul_, relu(inplace=True), x[...] = ...) by an out-of-place "
-        "one; find it with "
-        "torch.autograd.set_detect_anomaly(True). Under DistributedDataParallel with buffers: "
+        "one; {finding}. Under DistributedDataParallel with buffers: "
         "broadcast_buffers=False.",
         verify="one step under torch.autograd.set_detect_anomaly(True)",
         asks=(
@@ -122,7 +130,7 @@ SIGNATURES = (
                 "buffers and "
                 "called twice)",
                 "the message names what was overwritten, not the operation that did it",
-                "one run with torch.autograd.set_detect_anomaly(True): anomaly mode prints the forward line",
+                "{how}",
             ),
         ),
         sources=(_CPU,),

@@ -25,6 +25,13 @@ def _expected(seen: Seen) -> Facts | None:
     return facts
 
 
+def _dtypes(seen: Seen) -> Facts | None:
+    """The same tensor type on the CPU and on a GPU is no difference of dtypes."""
+    one, other = seen.facts["one"], seen.facts["other"]
+    same = one != other and one.replace("cuda.", "") == other.replace("cuda.", "")
+    return None if same else seen.facts
+
+
 def _embedding(seen: Seen) -> Facts | None:
     return seen.facts
 
@@ -98,6 +105,7 @@ SIGNATURES = (
         r"|dtypes match, got (?P<one9>\w+) for the destination and (?P<other9>\w+) for the source"
         r"|Found dtype (?P<one6>\w+) but expected (?P<other6>\w+)"
         r"|result type (?P<one7>\w+) can't be cast to the desired output type (?P<other7>\w+)",
+        read=_dtypes,
         cause="An operation met dtypes that do not go together: {one} and {other}.",
         fix="Cast the input or the module to one dtype, or run the forward under torch.autocast.",
         verify="print(x.dtype, next(module.parameters()).dtype) before that line",

@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from remat.diagnose.signature import Signature
+
+if TYPE_CHECKING:
+    from remat.diagnose.signature import Facts, Seen
+
+
+def _tool(seen: Seen) -> Facts | None:
+    """Which tool is missing, or that it is there and refused the code."""
+    if "triton" in seen.facts:
+        check = "python -c 'import torch, triton; print(torch.__version__, triton.__version__)'"
+        return {
+            **seen.facts,
+            "found": "no working triton, which it needs on GPUs",
+            "remedy": "Install the triton that this torch asks for (pip show torch lists it; Windows: triton-windows)",
+            "check": check,
+        }
+    if "refused" in seen.facts:
+        return {
+            **seen.facts,
+            "found": "a compiler that failed on the code it generates",
+            "remedy": "Read the compiler's own lines below the error: a missing header, library or instruction set",
+        }
+    return seen.facts
+
 
 SIGNATURES = (
     Signature(
@@ -26,13 +51,19 @@ SIGNATURES = (
             "Failed to find C compiler",
             "CppCompileError",
         ),
-        pattern=r"InvalidCxxCompiler|No working C\+\+ compiler|Cannot find a working triton|Failed to find C "
-        r"compiler|CppCompileError",
+        pattern=r"InvalidCxxCompiler|No working C\+\+ compiler|(?P<triton>Cannot find a working triton)"
+        r"|Failed to find C compiler|(?P<refused>CppCompileError)",
+        read=_tool,
         weight=3,
-        cause="torch.compile found no working compiler for the code it generates.",
-        fix="Install g++ (or set CXX to a compiler), and triton for GPUs; or run without torch.compile.",
+        cause="torch.compile found {found}.",
+        fix="{remedy}; or run without torch.compile.",
         runnable=True,
-        verify="$CXX --version; g++ --version",
+        verify="{check}",
+        extra={
+            "found": "no working compiler for the code it generates",
+            "remedy": "Install g++ (or set CXX to a compiler), and triton for GPUs",
+            "check": "${{CXX:-g++}} --version",
+        },
         sources=("torch/_inductor/exc.py:88, torch 2.13.0",),
         examples=(
             (

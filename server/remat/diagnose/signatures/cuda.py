@@ -30,9 +30,22 @@ def _asserting(kind: str) -> Callable[[Seen], Facts | None]:
         )
         found = "target" if is_target else "index" if is_index else "unknown"
         said = "index out of bounds" if "index out of bounds" in what else what
-        return {**seen.facts, "what": said, "kernel": first.facts["kernel"]} if found == kind else None
+        facts = {**seen.facts, "what": said, "kernel": first.facts.get("kernel", "")}
+        if found == "unknown":
+            facts |= {"which": f" (assertion `{said}` in {source})", "settled": "the assertion is there"}
+        if "input_val" in what:
+            facts |= _PROBABILITY
+        return facts if found == kind else None
 
     return read
+
+
+_PROBABILITY = {
+    "found": "an input outside [0, 1]",
+    "must": "binary_cross_entropy takes probabilities, and nan is none",
+    "remedy": "Give BCELoss the output of a sigmoid (and look for nan in it), or use BCEWithLogitsLoss on the logits.",
+    "check": "assert torch.isfinite(probs).all() and probs.min() >= 0 and probs.max() <= 1",
+}
 
 
 def _without_capability(seen: Seen) -> Facts | None:
@@ -70,10 +83,15 @@ SIGNATURES = (
         pattern=_ASSERT,
         read=_asserting("target"),
         asynchronous=True,
-        cause="A loss kernel found a label out of range (assertion `{what}`): labels must lie in [0, number of "
-        "classes).",
-        fix="Check the labels: target range, ignore_index, and the number of outputs of the last layer.",
-        verify="assert labels.min() >= 0 and labels.max() < num_classes; CUDA_LAUNCH_BLOCKING=1 for the true line",
+        cause="A loss kernel found {found} (assertion `{what}`): {must}.",
+        fix="{remedy}",
+        verify="{check}; CUDA_LAUNCH_BLOCKING=1 for the true line",
+        extra={
+            "found": "a label out of range",
+            "must": "labels must lie in [0, number of classes)",
+            "remedy": "Check the labels: target range, ignore_index, and the number of outputs of the last layer.",
+            "check": "assert labels.min() >= 0 and labels.max() < num_classes",
+        },
         sources=("ATen/native/cuda/Loss.cu", "ATen/native/cuda/NLLLoss2d.cu"),
         examples=(
             _KERNEL.format("Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d", "t >= 0 && t < n_classes") + _RAISED,
@@ -86,9 +104,10 @@ SIGNATURES = (
         read=_asserting("unknown"),
         weight=1,
         asynchronous=True,
-        cause="A CUDA kernel asserted; which one is not in the log, and the traceback shows only where it was noticed.",
-        fix="Find the out-of-range index: rerun with CUDA_LAUNCH_BLOCKING=1 and read the assertion line "
-        "(labels, token ids, gather).",
+        cause="A CUDA kernel asserted{which}; the traceback shows only where it was noticed.",
+        fix="Find the value that the kernel refused: rerun with CUDA_LAUNCH_BLOCKING=1 and read the assertion line "
+        "(mostly an index out of range: labels, token ids, gather).",
+        extra={"which": ", which one is not in the log"},
         verify="CUDA_LAUNCH_BLOCKING=1 python ... (same command)",
         asks=(
             Missing(

@@ -32,6 +32,7 @@ SIGNATURES = (
         r"(?P<index>\d+)(?: with name (?P<name>\S+))?"
         r" has been marked as ready twice)?",
         read=_marked,
+        bare=True,
         cause="DistributedDataParallel saw the gradient of {which} become ready twice in one backward: "
         "reentrant checkpointing, or "
         "one parameter used in two places.",
@@ -89,6 +90,7 @@ SIGNATURES = (
         verify="TORCH_DISTRIBUTED_DEBUG=DETAIL lists no parameter without gradient",
         sources=(_CPU,),
         extra={"names": "their indices are cut off"},
+        bare=True,
         examples=(
             (
                 "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new "

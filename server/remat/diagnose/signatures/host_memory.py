@@ -21,6 +21,19 @@ def _amount(seen: Seen) -> Facts | None:
     return facts
 
 
+def _by_ray(seen: Seen) -> Facts | None:
+    """Ray's memory monitor kills before the kernel does: no kernel log tells of it."""
+    facts = {key: value for key, value in seen.facts.items() if key not in {"name", "pid", "node", "limit"}}
+    facts |= {"killer": "Ray's memory monitor", "rss": "", "check": "ray status; free -g; ray logs raylet.out"}
+    found = seen.facts
+    if "node" not in found:
+        return {**facts, "record": "the node ran low on host memory"}
+    used = f", which used {found['used']}" if "used" in found else ""
+    limit = f", over its threshold of {found['limit']}" if "limit" in found else ""
+    record = f"{found['name']} (pid {found['pid']}{used}), when the node's memory stood at {found['node']}{limit}"
+    return {**facts, "record": record}
+
+
 SIGNATURES = (
     Signature(
         id="mem.host_cpu_alloc",
@@ -89,20 +102,33 @@ SIGNATURES = (
     ),
     Signature(
         id="mem.host_oom_kill",
-        words=(),
-        pattern="",
-        cause="The kernel's out-of-memory killer ended the process: {record}.",
+        words=("killed due to the node running low on memory",),
+        pattern=r"killed due to the node running low on memory(?:[\s\S]{0,600}?name=(?P<name>[^,)]{1,200}), "
+        r"pid=(?P<pid>\d+)(?:, memory used=(?P<used>[\d.]+ ?\wB))?[\s\S]{0,60}?was running was "
+        r"(?P<node>[\d.]+ ?\wB / [\d.]+ ?\wB)(?:[\s\S]{0,80}?threshold of (?P<limit>[\d.]+))?)?",
+        read=_by_ray,
+        cause="{killer} ended the process: {record}.",
         fix="Raise the cgroup or job memory limit, or use less host RAM: fewer workers, memory-mapped data, "
         "sharded checkpoint "
         "saving.{rss}",
         runnable=True,
-        verify="dmesg -T | grep -i 'out of memory'; cat /sys/fs/cgroup/memory.events",
-        sources=("Linux mm/oom_kill.c", "slurmstepd"),
+        verify="{check}",
+        sources=("Linux mm/oom_kill.c", "slurmstepd", "ray"),
+        extra={
+            "killer": "The kernel's out-of-memory killer",
+            "check": "dmesg -T | grep -i 'out of memory'; cat /sys/fs/cgroup/memory.events",
+        },
         examples=(
             (
                 "[Fri Mar 21 03:42:44 2025] Memory cgroup out of memory: Killed process 20118 (python) "
                 "total-vm:214748kB, "
                 "anon-rss:62914560kB, file-rss:0kB"
+            ),
+            (
+                "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory on "
+                "the node (IP: 10.0.0.4, ID: 3c1e) where the task (task ID: 77a0, name=Rollout.step, pid=2210, memory "
+                "used=9.75GB) was running was 121.60GB / 127.90GB (0.950743), which exceeds the memory usage threshold "
+                "of 0.95."
             ),
         ),
     ),

@@ -80,9 +80,13 @@ def _said(seen: Seen) -> Facts:
         facts["allocated"] = facts["old_allocated"]
         spare = max(size(facts["old_reserved"]) - size(facts["old_allocated"]), 0.0)
         facts["unused"] = f"{spare / _UNITS['GiB']:.2f} GiB"
-    others = sum(size(found["size"]) for found in _OTHERS.finditer(seen.text))
-    facts["others"] = f"{others / _UNITS['GiB']:.2f} GiB"
-    facts["own"] = found["size"] if (found := _OWN.search(seen.text)) else facts.get("allocated", "")
+    listed = sorted(size(found["size"]) for found in _OTHERS.finditer(seen.text))
+    own = found["size"] if (found := _OWN.search(seen.text)) else ""
+    held = size(facts.get("allocated")) + size(facts.get("unused"))
+    if not own and held and (may_be := [one for one in listed if one >= held]):
+        listed.remove(may_be[0])  # in a container a process does not find its own id in the list
+    facts["others"] = f"{sum(listed) / _UNITS['GiB']:.2f} GiB"
+    facts["own"] = own or facts.get("allocated", "")
     numbers = f"asked for {facts['asked']}"
     if "total" in facts:
         numbers += f", {facts['free']} of {facts['total']} free"

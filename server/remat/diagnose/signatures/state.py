@@ -20,6 +20,8 @@ _PREFIXES = (
     "_forward_module.",
 )
 _WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.", "_forward_module.")
+_SIZED = re.compile(r"size mismatch for (\S+):")
+_VOCABULARY = re.compile(r"embed|lm_head|\bwte\b|shared\.weight|decoder\.(?:weight|bias)$")
 _QUOTED = re.compile(r'"([^"\n]{1,300})"')
 _READING = re.compile(r"torch[/\\]serialization\.py:load\n\S*torch[/\\]serialization\.py:\w+\Z")
 _CUT_OFF_LOG = """\
@@ -87,9 +89,39 @@ def _keys_differ(seen: Seen) -> Facts | None:
     return {**seen.facts, "keys": "; ".join(shown)}
 
 
+def _other_shapes(seen: Seen) -> Facts | None:
+    """Which tensors differ: token tables alone mean another vocabulary."""
+    facts = dict(seen.facts)
+    keys = _SIZED.findall(seen.text)
+    missing, unexpected = _keys(seen)
+    facts["shapes"] = f"The checkpoint's {facts['key']} has shape {facts['saved']}, the model's has {facts['current']}"
+    if "old" in facts:
+        facts["shapes"] = (
+            f"The checkpoint's {facts['key']} and the model's have shapes {facts['saved']} and {facts['current']} "
+            "(this old wording is known to name the two the wrong way round)"
+        )
+    counted = ((len(keys) - 1, "more of other shapes"), (len(missing), "missing"), (len(unexpected), "unexpected"))
+    shown = ", ".join(f"{count} {what}" for count, what in counted if count > 0)
+    facts["others"] = f" ({shown})" if shown else ""
+    if all(_VOCABULARY.search(key) for key in keys) and not (missing or unexpected):
+        facts["why"] = "only token tables differ, so another vocabulary"
+        facts["remedy"] = (
+            "Resize the token embeddings before loading, or build the model with the checkpoint's config (vocab_size)."
+        )
+    else:
+        facts["why"] = "another configuration"
+        facts["remedy"] = f"Build the model with the checkpoint's config: that which gave {facts['key']} its shape."
+    return facts
+
+
 def _archive(seen: Seen) -> Facts | None:
     """Tell an archive without its end, of which torch 2.13 says `Invalid argument`, from whatever else is invalid."""
-    return None if "refused" in seen.facts and not _READING.search(seen.frames) else seen.facts
+    if "refused" in seen.facts and not _READING.search(seen.frames):
+        return None
+    if "SafetensorError" in seen.text:
+        check = """python -c "import sys, safetensors; safetensors.safe_open(sys.argv[1], 'pt')" FILE; ls -l FILE"""
+        return {**seen.facts, "what": "its header does not describe the bytes that are there", "check": check}
+    return seen.facts
 
 
 def _global(seen: Seen) -> Facts | None:
@@ -126,14 +158,21 @@ SIGNATURES = (
     Signature(
         id="state.size_mismatch",
         words=("size mismatch for",),
-        pattern=r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\((?P<saved>\[[\d, "
-        r"]*\])\) from checkpoint, the shape in "
-        r"current model is torch\.Size\((?P<current>\[[\d, ]*\])\)",
-        cause="The checkpoint's {key} has shape {saved}, the model's has {current}: another configuration (only "
-        "embedding and lm_head: "
-        "another vocabulary).",
-        fix="Build the model with the checkpoint's config (or resize the token embeddings before loading).",
-        verify="compare the shapes in the checkpoint with model.state_dict()",
+        pattern=r"size mismatch for (?P<key>\S+): copying a param (?:with shape|of) "
+        r"torch\.Size\((?P<saved>\[[\d, ]*\])\) from checkpoint, (?P<old>where )?the shape (?:in current model )?is "
+        r"torch\.Size\((?P<current>\[[\d, ]*\])\)",
+        read=_other_shapes,
+        cause="{shapes}{others}: {why}.",
+        fix="{remedy}",
+        extra={
+            "shapes": "A tensor of the checkpoint has another shape than the model's",
+            "others": "",
+            "why": "another configuration (only token tables: another vocabulary)",
+            "remedy": "Build the model with the checkpoint's config; where only token tables differ, resize the token "
+            "embeddings before loading.",
+        },
+        verify="{{k: (v.shape, model.state_dict()[k].shape) for k, v in state.items() if k in model.state_dict() and "
+        "v.shape != model.state_dict()[k].shape}}",
         sources=("torch/nn/modules/module.py:2443, torch 2.13.0",),
         examples=(
             (
@@ -223,9 +262,11 @@ SIGNATURES = (
         r"|(?P<refused>\[Errno 22\] Invalid argument|EOFError: Ran out of input)"
         r"|UnpicklingError: (?:invalid load key, |pickle data was truncated)|File is not a zip file",
         read=_archive,
-        cause="The checkpoint file is damaged or incomplete: its archive cannot be read.",
-        fix="Resume from the previous checkpoint; save atomically (write to a temporary file, then rename).",
-        verify="python -m zipfile -t FILE; ls -l FILE",
+        cause="The checkpoint file is damaged or incomplete: {what}.",
+        fix="A downloaded file: delete it (from the cache, too) and fetch it again. One of this run: resume from the "
+        "previous checkpoint, and save atomically (write to a temporary file, then rename).",
+        verify="{check}",
+        extra={"what": "its archive cannot be read", "check": "python -m zipfile -t FILE; ls -l FILE"},
         sources=("caffe2/serialize/inline_container.cc", "safetensors 0.8.0"),
         examples=(
             "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",

@@ -49,6 +49,7 @@ SIGNATURES = (
         words=("PytorchStreamWriter failed", "iostream error", "unexpected pos", "write(): fd"),
         pattern=r"PytorchStreamWriter failed writing (?:file|central)|basic_ios::clear: iostream error"
         r"|unexpected pos \d+ vs \d+|write\(\): fd \d+ failed with (?P<why>.+)",
+        weight=1,
         cause="Writing the checkpoint failed ({why}): the storage refused a write part-way.",
         fix="Check the volume: storage errors (EIO) first, then free space and quota; save to another path, and "
         "save atomically (temporary file, "
