@@ -297,10 +297,20 @@ def test_sharding_needs_a_number_of_ranks() -> None:
         estimated(sharding="fsdp2")
 
 
-def test_several_ranks_are_not_measured() -> None:
+def test_one_rank_is_measured_beside_pretended_ones() -> None:
+    for make, sharding in ((Net, "fsdp2"), (lambda: sharded(Net()), "none")):
+        built = Built(make, lambda *_: Inputs((tokens(),)), lambda out, _: out, step_is_a_function=True)
+        variant = Variant("v", world_size=4, sharding=sharding)
+        came = measure(built, variant, "cpu", Limits())
+        assert came.allocated_bytes == estimate(built, variant, "cpu").allocated_bytes
+        assert came.by_category["parameters"] == sum(-(-p.size(0) // 4) * p[0].numel() * 4 for p in Net().parameters())
+        assert came.assumptions[0].startswith("one rank of 4 was measured beside ranks that are pretended")
+
+
+def test_ddp_is_not_measured_beside_pretended_ranks() -> None:
     built = Built(Net, lambda *_: Inputs((tokens(),)), lambda out, _: out)
-    with pytest.raises(CannotMeasureError, match="one process is measured, and 4 ranks are asked for"):
-        measure(built, Variant("v", world_size=4), "cpu", Limits())
+    with pytest.raises(CannotMeasureError, match="DistributedDataParallel waits for the other ranks"):
+        measure(built, Variant("v", world_size=4, sharding="ddp"), "cpu", Limits())
 
 
 def test_ranks_are_forgotten_after_an_estimate() -> None:

@@ -24,6 +24,8 @@ from remat.probe.memory_on_cpu import CpuMeter
 from remat.probe.memory_on_cuda import CudaMeter, empty
 from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
+from remat.probe.ranks import measured as ranks
+from remat.probe.ranks.training import as_run
 from remat.probe.replay import Peaks, settle_categories
 from remat.probe.result import Traced, result_of
 from remat.probe.snapshot import snapshot_of, write_snapshot
@@ -66,21 +68,17 @@ def measure(
             "adamw-8bit stands for the size of its state, and no step of it can be run",
             "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
         )
-    if variant.world_size is not None:
-        raise CannotMeasureError(
-            f"one process is measured, and {variant.world_size} ranks are asked for",
-            "estimate it (--mode estimate), or leave --world-size and --sharding out",
-        )
     refuse_too_large(expected, place, limits)
-    with reporting_no_room(place, lambda: clock.stage):
-        memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
-    notes = [*built.assumptions, *memory.notes]
-    try:
-        traced = _observed(built, variant, place, clock)
-        if snapshot is not None and place.type == "cpu":
-            write_snapshot(snapshot_of(traced.log, "cpu", "measured"), snapshot)
-    except Exception as error:  # noqa: BLE001 -- the figures stand; only what they hold stays unknown
-        notes.append(f"what the memory holds is not known: the step could not be traced ({first_line(error)})")
+    with ranks.one_rank(variant):
+        with reporting_no_room(place, lambda: clock.stage):
+            memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
+        notes = [*built.assumptions, *ranks.notes(variant), *memory.notes]
+        try:
+            traced = _observed(built, variant, place, clock)
+            if snapshot is not None and place.type == "cpu":
+                write_snapshot(snapshot_of(traced.log, "cpu", "measured"), snapshot)
+        except Exception as error:  # noqa: BLE001 -- the figures stand; only what they hold stays unknown
+            notes.append(f"what the memory holds is not known: the step could not be traced ({first_line(error)})")
     return _told(built, variant, traced, memory, seconds, notes)
 
 
@@ -183,11 +181,11 @@ def _figures(
     recorder = _Recorder(meter, clock, idle)
     steps = STEPS + WARM_UP + TIMED
     with checkpoint_calls(idle, modules, policy) as calls:
-        run_steps(built, variant, model, recorder, steps=steps, device=place)
+        run_steps(built, as_run(variant), model, recorder, steps=steps, device=place)
     recorder.pause()
     if recorder.memory is None:
         raise AssertionError("the loop ran fewer steps than it was asked for")
-    with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
+    with contextlib.suppress(RuntimeError, ValueError, NotImplementedError, AssertionError):
         model.to("meta")  # its names are needed still, its memory is not
     return recorder.memory, tuple(recorder.seconds[-TIMED:]), Traced(Log(), modules, tuple(calls))
 
@@ -199,15 +197,16 @@ def _observed(built: Built, variant: Variant, place: torch.device, clock: _Clock
     if place.type == "cuda":
         empty(place)
     trace = Trace(real_on=place.type)
-    model, policy = _made(built, variant, place)
-    modules = Modules(model)
     with contextlib.ExitStack() as world:
+        world.enter_context(ranks.observed(variant, trace))
+        model, policy = _made(built, variant, place)
+        modules = Modules(model)
         track_model(model, trace)
         world.enter_context(generator_states(trace))
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)
-        run_steps(built, variant, model, trace, device=place)
+        run_steps(built, as_run(variant), model, trace, device=place)
     settle_categories(trace.log)
     return Traced(trace.log, modules, tuple(calls))
 
@@ -218,7 +217,7 @@ def _made(built: Built, variant: Variant, place: torch.device) -> tuple[nn.Modul
     if built.training:
         model.train()
     model, policy = apply_variant(model, variant)
-    return (model if place.type == "cpu" else model.to(place)), policy
+    return ranks.placed(model, variant, place), policy
 
 
 def _highest(log: Log, phase: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from remat.probe.messages import PhasePeak
+from remat.probe.ranks.shards import local_of
 from remat.probe.replay import PHASES
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class CpuMeter:
 
 def own_bytes(model: nn.Module) -> int:
     """Bytes of the storages of parameters and buffers, shared ones once."""
-    storages = [tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
+    storages = [local_of(tensor).untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 

@@ -36,12 +36,16 @@ _SHAPES = ("_propagate_tensor_meta_non_cached", "_propagate_tensor_meta")
 """of ShardingPropagator: where it asks for the shape of a result, in newer and in older torch"""
 
 
-def shard(model: nn.Module, variant: Variant) -> None:
-    """Shards each repeated block and then the model, with torch's defaults. Raises `CannotApplyError`."""
+def shard(model: nn.Module, variant: Variant, device_type: str = "cpu") -> None:
+    """Shards each repeated block and then the model over all ranks, with torch's defaults; fakes are on "cpu".
+
+    Raises `CannotApplyError`.
+    """
     fsdp = _fsdp()
     if any(is_sharded(part) for part in model.modules()):
         raise CannotApplyError("the code calls fully_shard itself: leave --sharding out, and --world-size as it is")
-    settings: dict[str, object] = {}
+    meshes = importlib.import_module("torch.distributed.device_mesh")
+    settings: dict[str, object] = {"mesh": meshes.init_device_mesh(device_type, (variant.world_size,))}
     if variant.autocast is not None:
         low = dtype_of(variant.autocast)
         settings["mp_policy"] = fsdp.MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32)

@@ -27,7 +27,7 @@ class Ranks:
     """A process that trains alone, or one rank of many."""
 
     variant: Variant
-    """as the loop runs it: where parameters are gathered in low precision, autocast has nothing left to do"""
+    """as the loop runs it"""
     asked: Variant
     trace: Trace
     device: Device
@@ -73,5 +73,9 @@ def ranks_of(variant: Variant, trace: Trace, device: Device) -> Iterator[Ranks]:
         refusing(),
         pretended_ranks(variant.world_size, data_parallel.wrapper(wrapped), refused_function()),
     ):
-        runs = replace(variant, autocast=None) if variant.sharding == "fsdp2" else variant
-        yield Ranks(runs, variant, trace, device, wrapped)
+        yield Ranks(as_run(variant), variant, trace, device, wrapped)
+
+
+def as_run(variant: Variant) -> Variant:
+    """Where parameters are gathered in low precision, autocast has nothing left to do."""
+    return replace(variant, autocast=None) if variant.sharding == "fsdp2" else variant

@@ -27,9 +27,10 @@ _MESH_WORK = ("__init__", "__getitem__", "_flatten", "_unflatten", "get_group", 
 
 
 @contextlib.contextmanager
-def pretended_ranks(size: int, *replaced: tuple[object, object]) -> Iterator[None]:
+def pretended_ranks(size: int, *replaced: tuple[object, object], real: bool = False) -> Iterator[None]:
     """Inside it the user's code finds itself on rank 0 of `size`, launched as by torchrun; and in place of the first of
-    each pair of `replaced` it finds the second, whatever name it was imported by.
+    each pair of `replaced` it finds the second, whatever name it was imported by. The second must have no name in any
+    module: it would be the first afterwards. `real`: the code's tensors are, and stand where it says.
 
     Raises `CannotApplyError` where this torch has no distributed training.
     """
@@ -47,16 +48,16 @@ def pretended_ranks(size: int, *replaced: tuple[object, object]) -> Iterator[Non
             dist.destroy_process_group()
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=size)
         undo.callback(_leave, dist)
-        undo.enter_context(_meshes_of_real_ranks(device_mesh.DeviceMesh))
-        undo.enter_context(_cuda_of_one_device())
-        undo.enter_context(
-            _replaced_everywhere(
-                (dist.init_process_group, lambda *_, **__: None),  # the group is there already
-                (dist.destroy_process_group, lambda *_, **__: None),  # and stays
-                (device_mesh.init_device_mesh, _in_the_real_world(device_mesh.init_device_mesh)),
-                *replaced,
-            )
-        )
+        stand_ins = [
+            (dist.init_process_group, lambda *_, **__: None),  # the group is there already
+            (dist.destroy_process_group, lambda *_, **__: None),  # and stays
+            *replaced,
+        ]
+        if not real:
+            undo.enter_context(_meshes_of_real_ranks(device_mesh.DeviceMesh))
+            undo.enter_context(_cuda_of_one_device())
+            stand_ins.append((device_mesh.init_device_mesh, _in_the_real_world(device_mesh.init_device_mesh)))
+        undo.enter_context(_replaced_everywhere(*stand_ins))
         yield
 
 
