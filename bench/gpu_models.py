@@ -212,10 +212,13 @@ def conv_net(size: Size) -> Built:
 def rows(size: Size) -> dict[str, tuple[Callable[[], Built], Variant]]:
     """By name: the builder, called once for each use, and the variant. The most telling ones come first."""
     bf16, autocast = {"dtype": "bf16"}, {"autocast": "bf16"}
+    fsdp2 = {"world_size": 8, "sharding": "fsdp2", **autocast}  # one rank on one GPU, beside ranks that are pretended
     listed: list[tuple[str, Callable[[], Built], Variant]] = [
         ("llama bf16", lambda: llama(size), replace(NONE, **bf16)),
         ("llama bf16 all", lambda: llama(size), replace(ALL, **bf16)),
         ("llama bf16 all reentrant", lambda: llama(size), replace(REENTRANT, **bf16)),
+        ("llama fsdp2 of 8", lambda: llama(size), replace(NONE, **fsdp2)),
+        ("llama fsdp2 of 8 all", lambda: llama(size), replace(ALL, **fsdp2)),
         ("gpt2 fp32", lambda: gpt2(size), NONE),
         ("gpt2 fp32 all", lambda: gpt2(size), ALL),
         ("lora bf16", lambda: nano(size, 8), replace(NONE, **bf16)),
