@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from asking import LINEAR, failure, result, warm, write
 
+from remat.probe.messages import Location
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -186,6 +188,76 @@ def test_a_from_pretrained_call_is_a_target_by_its_line(tmp_path: Path, ask: Ask
     )
     found = result(ask(tmp_path, "train.py:5", seq=16))
     assert "pretrained weights of model are left out: the model is made from its config.json" in found.assumptions
+
+
+SCRIPT = """
+    import argparse
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def build(layers):
+        size = dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, vocab_size=64)
+        config = LlamaConfig(num_hidden_layers=layers, **size)
+        model = LlamaForCausalLM(config)
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return model
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--layers", type=int, default=3)
+        args = parser.parse_args()
+        model = build(args.layers)
+        model.train()
+        open("ran", "w").close()
+
+    if __name__ == "__main__":
+        main()
+"""
+ADAPTERS = SCRIPT.replace(
+    "        model.train()", "        model = get_peft_model(model, LoraConfig(r=4, target_modules=['q_proj']))"
+)
+
+
+def test_a_script_without_classes_is_probed_where_it_makes_its_model(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, train=SCRIPT)
+    found = result(ask(tmp_path, "train.py"))
+    assert [(one.class_name, one.count) for one in found.checkpointed] == [("LlamaDecoderLayer", 3)]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_script_that_adds_adapters_is_probed_with_them(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, plain=SCRIPT, tune=ADAPTERS)
+    plain, tuned = result(ask(tmp_path, "plain.py")), result(ask(tmp_path, "tune.py"))
+    assert tuned.by_category["optimizer"] < plain.by_category["optimizer"] / 10
+    assert [(one.class_name, one.count) for one in tuned.checkpointed] == [("LlamaDecoderLayer", 3)]
+
+
+def test_of_several_models_that_a_script_makes_the_lines_are_named(tmp_path: Path, ask: Ask) -> None:
+    write(
+        tmp_path,
+        gan="from torch import nn\ncritic = nn.Linear(4, 1)\nmaker = nn.Sequential(nn.Linear(1, 4)).to('cuda')\n",
+    )
+    told = failure(ask(tmp_path, "gan.py"))
+    assert told.missing is not None
+    assert told.missing.how == "say which: gan.py:2 (critic), gan.py:3 (maker)"
+    assert result(ask(tmp_path, "gan.py:2")).allocated_bytes
+
+
+def test_a_model_whose_name_only_an_option_gives_is_asked_for(tmp_path: Path, ask: Ask) -> None:
+    text = """
+        import argparse
+        from transformers import AutoModelForCausalLM
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--model")
+        args = parser.parse_args()
+        model = AutoModelForCausalLM.from_pretrained(args.model)
+    """
+    write(tmp_path, tune=text)
+    told = failure(ask(tmp_path, "tune.py"))
+    assert "AutoModelForCausalLM.from_pretrained is None here" in told.message
+    assert told.location == Location(str(tmp_path / "tune.py"), 6)
+    assert told.missing is not None
+    assert '# remat: probe(args="--model NAME")' in told.missing.how
 
 
 def test_a_name_that_is_not_in_the_cache_says_what_to_do(tmp_path: Path, ask: Ask) -> None:

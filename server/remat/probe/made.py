@@ -71,7 +71,7 @@ def built_from(made: Made) -> Built:
 
 def _model(made: Made, known: _Known) -> nn.Module:
     model = _once(made)
-    if known.found is None and made.spec.inputs is None and not hugging_face_inputs.is_hugging_face(model):
+    if known.found is None and made.spec.inputs is None and not hugging_face_inputs.is_hugging_face(_inmost(model)):
         trial = _once(made)  # a trial may leave caches behind: it has a model of its own
         trial.train()
         known.found = find(trial, made.spec, made.place)
@@ -81,6 +81,11 @@ def _model(made: Made, known: _Known) -> nn.Module:
         known.found = replace(known.found, output=None)  # it belongs to this one fake world
     known.said += set_aside()
     return model
+
+
+def _inmost(model: nn.Module) -> nn.Module:
+    """The model that PEFT's adapters are in."""
+    return cast("nn.Module", getattr(model, "get_base_model", lambda: model)())
 
 
 def _once(made: Made) -> nn.Module:
@@ -116,7 +121,7 @@ def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: 
         inputs = _spelled(made, made.spec.inputs, model, batch, seq)
         known.of_batch = ()
     elif known.found is None:
-        base = getattr(model, "get_base_model", lambda: model)()
+        base = _inmost(model)
         inputs = hugging_face_inputs.make_batch(base, batch, seq)
         known.of_batch = hugging_face_inputs.assumptions(base, batch, seq)
     else:

@@ -20,6 +20,7 @@ from remat.probe.construct import arguments_for
 from remat.probe.loading import File, Project, install, packages, read
 from remat.probe.made import Made, built_from
 from remat.probe.messages import Location
+from remat.probe.model_lines import call_on, lines_that_make
 from remat.probe.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.statements import bound_names, dotted, plan
@@ -77,6 +78,8 @@ def _of_file(path: Path, name: str | None, base: Path) -> Built:
         return built_by_functions(file.project.file(written))
     if name is not None and name.isdecimal():
         return built_from(_on_line(file, tree, text, int(name)))
+    if name is None and (line := _only_line(file, tree, text)):
+        return built_from(_on_line(file, tree, text, line))
     return built_from(_named(file, tree, text, name or _only_name(text, tree, path)))
 
 
@@ -134,6 +137,20 @@ def _only_name(text: str, tree: ast.Module, path: Path) -> str:
         if classes
         else f"add a line: # remat: probe(model=…), or {WRITTEN} with build() beside it",
         Location(str(path), 1),
+    )
+
+
+def _only_line(file: File, tree: ast.Module, text: str) -> int | None:
+    """Return where a script makes its model, if neither a comment nor a class of its own says what is meant."""
+    classes = any(isinstance(n, ast.ClassDef) and _looks_like_module(n, tree) for n in tree.body)
+    if classes or any(spec.model or owner(text, spec) for spec in specs(text, str(file.path))):
+        return None
+    found = lines_that_make(file, tree)
+    if len(found) < 2:
+        return next(iter(found), None)
+    choices = ", ".join(f"{file.path.name}:{line} ({name})" for line, name in sorted(found.items()))
+    raise FactMissingError(
+        f"which of the models that {file.path} makes is meant", f"say which: {choices}", Location(str(file.path), 1)
     )
 
 
@@ -229,18 +246,7 @@ def _fresh(file: File, tree: ast.Module) -> File:
 def _on_line(file: File, tree: ast.Module, text: str, line: int) -> Made:
     """The call that makes a model on that line, else the class the line is in."""
     place = Location(str(file.path), line)
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line <= (n.end_lineno or n.lineno)]
-    loads = [
-        c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in {"from_pretrained", "from_config"}
-    ]
-    assigned = [
-        n.value
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Assign)
-        and isinstance(n.value, ast.Call)
-        and n.lineno <= line <= (n.end_lineno or n.lineno)
-    ]
-    chosen = next(iter([*sorted(loads, key=lambda c: (c.end_lineno or 0) - c.lineno), *assigned]), None)
+    chosen = call_on(file, tree, line)
     if chosen is not None:
         scopes = scopes_around(tree, chosen)
         node = chosen

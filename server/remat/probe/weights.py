@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import socket
 import sys
 from functools import reduce
@@ -231,6 +232,12 @@ _OF_LOADING = {
 def _hugging_face(cls: type, /, name: object = None, *_args: object, **kwargs: object) -> object:
     from remat.probe.hugging_face import from_name  # noqa: PLC0415  (it imports transformers)
 
+    if not isinstance(name, str | os.PathLike) and kwargs.get("config") is None:
+        raise FactMissingError(
+            f"which model is loaded: the name given to {cls.__name__}.from_pretrained is {name!r} here",
+            'say it as the script is started, in a line above the call: # remat: probe(args="--model NAME"), or probe '
+            "that model by its name: hf:NAME",
+        )
     quantised = next((key for key in ("quantization_config", "load_in_4bit", "load_in_8bit") if kwargs.get(key)), None)
     if quantised:
         raise FactMissingError(

@@ -196,7 +196,7 @@ def _failure(variant: str | None, error: BaseException) -> Event:
     traceback.clear_frames(error.__traceback__)  # they hold the model that could not be made
     if isinstance(error, FactMissingError):
         missing = Missing(error.fact, error.how)
-        return Failure(variant, _now[0], error.fact, error.location, missing, details)
+        return Failure(variant, _now[0], error.fact, error.location or place, missing, details)
     if type(error).__name__ == "CannotApplyError":  # its module needs torch, which may be what failed
         return Failure(variant, _now[0], str(error), None, None, details)
     if type(error).__name__ == "CannotMeasureError":
