@@ -24,9 +24,10 @@ from torch.profiler import ProfilerActivity, profile
 from truth import train
 
 from remat.probe.allocator import MIB, CachingAllocator
+from remat.probe.available import _own
 from remat.probe.built import Built, Inputs
 from remat.probe.estimate import estimate
-from remat.probe.measurable import CannotMeasureError
+from remat.probe.measurable import CannotMeasureError, refuse_too_large
 from remat.probe.measure import measure
 from remat.probe.messages import Limits, Variant
 from remat.probe.ranks.fully_sharded import _Chunks, shard
@@ -305,6 +306,14 @@ def test_one_rank_is_measured_beside_pretended_ones() -> None:
         assert came.allocated_bytes == estimate(built, variant, "cpu").allocated_bytes
         assert came.by_category["parameters"] == sum(-(-p.size(0) // 4) * p[0].numel() * 4 for p in Net().parameters())
         assert came.assumptions[0].startswith("one rank of 4 was measured beside ranks that are pretended")
+
+
+def test_what_is_too_large_to_be_made_whole_is_not_measured() -> None:
+    expected, here = estimated(world_size=4, sharding="fsdp2"), torch.device("cpu")
+    room = Limits(memory_bytes=(_own() or 0) + 200 * MIB)
+    refuse_too_large(expected, here, room, shards=4)
+    with pytest.raises(CannotMeasureError, match="are expected to need"):
+        refuse_too_large(expected, here, room, shards=400 * MIB // expected.by_category["parameters"])
 
 
 def test_ddp_is_not_measured_beside_pretended_ranks() -> None:

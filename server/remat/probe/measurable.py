@@ -58,11 +58,15 @@ def why_not(device: Device) -> str | None:
     return None
 
 
-def refuse_too_large(expected: VariantResult | None, place: torch.device, limits: Limits) -> None:
-    """On a GPU only the host's part is looked at: running out of the GPU's memory harms nobody, and is an answer."""
+def refuse_too_large(expected: VariantResult | None, place: torch.device, limits: Limits, shards: int = 1) -> None:
+    """On a GPU only the host's part is looked at: running out of the GPU's memory harms nobody, and is an answer.
+
+    `shards`: into how many the model is cut once it is made, whole, on the host.
+    """
     if expected is None:
         return
-    needed = expected.allocated_bytes if place.type == "cpu" else expected.by_category.get("parameters", 0)
+    weights = expected.by_category.get("parameters", 0)
+    needed = (expected.allocated_bytes if place.type == "cpu" else weights) + weights * (shards - 1)
     there = available_memory(limits.memory_bytes)
     if there is not None and needed * _SAFETY > there:
         what = "the steps" if place.type == "cpu" else "the weights, before they go to the GPU,"

@@ -68,7 +68,8 @@ def measure(
             "adamw-8bit stands for the size of its state, and no step of it can be run",
             "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
         )
-    refuse_too_large(expected, place, limits)
+    shards = variant.world_size if variant.sharding == "fsdp2" and variant.world_size else 1
+    refuse_too_large(expected, place, limits, shards)
     with ranks.one_rank(variant):
         with reporting_no_room(place, lambda: clock.stage):
             memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
