@@ -19,8 +19,10 @@ from remat.probe.calibration import (
     with_comparison,
     with_constants,
 )
+from remat.probe.estimate import estimate
 from remat.probe.gpus import as_measured, card
 from remat.probe.messages import Range
+from remat.probe.self_check import SMALL, SMALL_VARIANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,3 +123,14 @@ def test_a_card_has_the_context_that_was_measured_here() -> None:
     other = card("L4")
     assert other is not None
     assert as_measured(other, known) == other
+
+
+def test_an_estimate_counts_the_context_that_was_measured_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+    before = estimate(SMALL, SMALL_VARIANT, "cuda", "T4")
+    save(default_path(), with_constants(Calibration(), replace(T4, context_bytes=Range(300 * MIB, 310 * MIB))))
+    after = estimate(SMALL, SMALL_VARIANT, "cuda", "T4")
+    assert after.reserved_bytes == before.reserved_bytes
+    assert after.reserved_bytes is not None
+    assert after.process_bytes == Range(after.reserved_bytes + 300 * MIB, after.reserved_bytes + 310 * MIB)
+    assert before.process_bytes != after.process_bytes

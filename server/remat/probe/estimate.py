@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from remat.probe.calibration import default_path, load
 from remat.probe.checkpoint_calls import checkpoint_calls
 from remat.probe.cpu import cpu_effects
 from remat.probe.cuda import cuda_effects
 from remat.probe.cuda.architecture import is_known
 from remat.probe.fakes import OneDevice, fake_friendly, plain_masks
-from remat.probe.gpus import UNKNOWN_CONTEXT, card
+from remat.probe.gpus import UNKNOWN_CONTEXT, as_measured, card
 from remat.probe.kernels import whole_recurrent_layers
 from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
@@ -61,11 +62,11 @@ def _agrees() -> bool:
 
 
 def _process(reserved: int | None, gpu: str | None) -> Range | None:
-    """What the driver shows: what is reserved and the context of the GPU."""
+    """What the driver shows: what is reserved and the context of the GPU, as it was measured here if it was."""
     if reserved is None:
         return None
     known = card(gpu) if gpu else None
-    context = known.context if known else UNKNOWN_CONTEXT
+    context = as_measured(known, load(default_path())).context if known else UNKNOWN_CONTEXT
     return Range(reserved + context.low, reserved + context.high)
 
 
