@@ -98,6 +98,7 @@ class Llama(nn.Module):
 
 
 def built(settings: dict) -> Built:
+    refuse(settings)
     sizes, length = SIZES[settings["model"]], settings["seq"]
     return Built(
         partial(make_model, {**sizes, "length": length}, settings["checkpointing"]),
@@ -109,12 +110,23 @@ def built(settings: dict) -> Built:
     )
 
 
+def refuse(settings: dict) -> None:
+    from bench.published.rows import NotComparableError  # noqa: PLC0415 -- it imports this module
+
+    if settings["model"] not in SIZES:
+        raise NotComparableError(f"no sizes at hand for {settings['model']!r}")
+    if not settings.get("sharding", "").startswith("FSDP2"):
+        raise NotComparableError(f"sharding {settings.get('sharding')!r} is not fully_shard alone")
+    if settings["checkpointing"] not in CHECKPOINTING:
+        raise NotComparableError(f"checkpointing {settings['checkpointing']!r} is not understood")
+
+
 def make_model(sizes: dict, checkpointing: str) -> nn.Module:
     model = Llama(**sizes)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    contexts = {"context_fn": selective} if checkpointing == "selective op" else {}
+    settings = CHECKPOINTING[checkpointing]
     for place, block in enumerate(model.layers):
-        kept = checkpoint_wrapper(block, preserve_rng_state=False, **contexts)
+        kept = block if settings is None else checkpoint_wrapper(block, preserve_rng_state=False, **settings)
         model.layers[place] = kept
         fully_shard(kept, mp_policy=policy, reshard_after_forward=place < len(model.layers) - 1)
     return fully_shard(model, mp_policy=policy, reshard_after_forward=True)
@@ -134,3 +146,10 @@ def selective() -> object:
         return CheckpointPolicy.MUST_SAVE if keeps else CheckpointPolicy.PREFER_RECOMPUTE
 
     return create_selective_checkpoint_contexts(choose)
+
+
+CHECKPOINTING: dict[str, dict[str, object] | None] = {
+    "none": None,
+    "full": {},
+    "selective op": {"context_fn": selective},
+}
