@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from remat.diagnose.diagnose import diagnose
+from remat.diagnose.notices import MARKS
+from remat.diagnose.signatures import BARE_WORDS
 
 HEAD = "Traceback (most recent call last):\n"
 INSTALLED = "/venv/lib/python3.11/site-packages"
@@ -320,3 +322,102 @@ def test_anomaly_mode_that_was_on_is_not_asked_for_again() -> None:
 def test_a_missing_triton_is_no_missing_compiler() -> None:
     log = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n"
     assert "triton" in summary(log + "RuntimeError: Cannot find a working triton installation.")
+
+
+@pytest.mark.parametrize("runtime", ["HIP", "CUDA"])
+def test_an_invalid_device_function_is_code_for_another_gpu(runtime: str) -> None:
+    log = _raised(f"{runtime} error: invalid device function")
+    assert cause(log) == "cuda.no_kernel_image"
+    assert ("gfx" in fix(log)) == (runtime == "HIP")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "subprocess.CalledProcessError: Command '['python.exe', 'fit.py']' returned non-zero exit status 3221225477.",
+        "Process finished with exit code -1073741819 (0xC0000005)",
+    ],
+)
+def test_an_access_violation_on_windows_is_a_fault_in_native_code(line: str) -> None:
+    assert cause(line) == "proc.segfault"
+    assert "SIGSEGV" not in summary(line)
+
+
+def test_mp_spawn_of_old_versions_raises_a_plain_exception() -> None:
+    log = f'{HEAD}  File "fit.py", line 13, in main\n    mp.spawn(work, nprocs=4)\n'
+    report = diagnose(log + "Exception: process 3 terminated with signal SIGKILL\n")
+    assert report.cause is not None
+    assert report.cause.id == "proc.sigkill_unknown"
+    assert report.initiating_rank == 3
+
+
+def test_a_spawned_process_that_only_left_an_exit_code_failed() -> None:
+    log = f'{HEAD}  File "fit.py", line 13, in main\n    mp.spawn(work, nprocs=1)\n'
+    log += "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1\n"
+    assert diagnose(log).failed
+
+
+@pytest.mark.parametrize(
+    "message", ["FloatingPointError: Loss became infinite or NaN at iteration=812!", "Loss is nan, stopping training"]
+)
+def test_a_loop_that_stops_itself_over_a_loss_that_is_not_finite(message: str) -> None:
+    assert cause(f"step ok\n{message}\n") == "prec.nan_loss"
+    assert ("iteration 812" in summary(f"{message}\n")) == ("812" in message)
+
+
+def test_what_ray_puts_before_a_line_is_no_part_of_it() -> None:
+    log = (
+        '(Worker pid=81, ip=10.1.0.3)   File "/home/dev/act.py", line 71, in wake\n'
+        "(Worker pid=81, ip=10.1.0.3)     ray.get(futures)\n"
+        "(Worker pid=81, ip=10.1.0.3) ValueError: no futures\n"
+    )
+    assert place(log) == "/home/dev/act.py:71"
+
+
+def test_an_actor_that_died_says_nothing_of_why() -> None:
+    log = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 9094\n"
+    report = diagnose(log)
+    assert report.cause is not None
+    assert report.cause.id == "ambiguous.no_traceback"
+    assert report.missing
+
+
+def test_a_logger_s_message_before_the_header_is_no_part_of_its_prefix() -> None:
+    start = "ERROR 04-21 10:43:16 [core.py:390] "
+    log = (
+        f'{start}Engine hit an exception: {HEAD}{start}  File "/home/dev/fit.py", line 12, in main\n{start}    run()\n'
+    )
+    assert cause(f"{log}{start}RuntimeError: {OUT}\n") == "mem.cuda_oom.capacity"
+    assert place(f"{log}{start}ValueError: no\n") == "/home/dev/fit.py:12"
+
+
+def test_a_traceback_in_a_string_is_read_as_one() -> None:
+    lines = ["Original Traceback (most recent call last):", '  File "/home/dev/data.py", line 67, in collate']
+    lines += ["    torch.stack(x)", "RuntimeError: stack expects each tensor to be equal size, but got [2] at entry 0 "]
+    lines[-1] += "and [3] at entry 1"
+    text = "\\n".join(lines)
+    assert cause(
+        f"Run x1 errored: RuntimeError('Caught RuntimeError in DataLoader worker process 0.\\n{text}\\n')"
+    ) == ("data.collate_size")
+
+
+def test_a_single_line_may_be_quoted() -> None:
+    assert cause("> somelib.errors.ConfigError: `monitor` was not found") == "code.user_exception"
+
+
+def test_lightning_has_its_own_words_for_unused_parameters() -> None:
+    said = "It looks like your LightningModule has parameters that were not used in producing the loss returned by"
+    assert cause(_raised(said)) == "ddp.unused_params"
+
+
+def test_an_allocation_that_failed_in_cpp_ends_in_an_abort() -> None:
+    log = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    assert cause(f"{log}run.sh: line 7: 3100 Aborted                 (core dumped) python fit.py\n") == (
+        "mem.host_cpu_alloc"
+    )
+
+
+@pytest.mark.parametrize("needle", sorted({*(mark.needle for mark in MARKS), *BARE_WORDS}))
+def test_a_text_that_is_looked_for_in_long_logs_has_more_than_digits_in_it(needle: str) -> None:
+    """The sieve compares lines without their digits: nothing else must be left of no needle."""
+    assert len("".join(letter for letter in needle if not letter.isdigit()).strip()) > 2

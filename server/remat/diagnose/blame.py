@@ -79,11 +79,9 @@ def _not_finite(case: Case) -> Verdict | None:
         return None
     if unharmed(case):
         return None
-    step = seen[0].facts.get("step", "") if seen else ""
-    facts = {
-        "at": f" first at {seen[0].facts['unit']} {step}" if step else "",
-        "between": f" at or just before {seen[0].facts['unit']} {step}" if step else "",
-    }
+    told = seen[0].facts if seen else complaint.facts if complaint is not None else {}
+    step = f"{told.get('unit', 'iteration')} {told['step']}" if told.get("step") else ""
+    facts = {"at": f" first at {step}" if step else "", "between": f" at or just before {step}" if step else ""}
     shown = complaint or (checks[0] if checks else None)
     lines = (*(n.line for n in seen[:2]), *(shown.lines if shown else ()))
     made = verdict("prec.nan_loss", facts, lines, "the first line with a non-finite loss")

@@ -134,6 +134,11 @@ def _without_launcher(case: Case) -> Verdict | None:
     if (ended := case.first("deepspeed_exit")) is not None and (code := int(ended.facts["code"])) in _CRASHES:
         who = {"who": "A process (DeepSpeed's launcher does not say which)"}
         return _unsettled(verdict(_CRASHES[code], who, (ended.line,), "the launcher shows how a process ended"))
+    if (violation := case.first("access_violation")) is not None:
+        facts = {"who": "The process", "how": f"an access violation (Windows' exit status {violation.facts['code']})"}
+        return _unsettled(verdict("proc.segfault", facts, (violation.line,), "the exit status is Windows' 0xC0000005"))
+    if (uncaught := _uncaught(case)) is not None:
+        return uncaught
     signalled = case.first("signalled")
     names = (("killed", "proc.sigkill_unknown"), ("faulted", "proc.segfault"), ("bus_fault", "proc.sigbus"))
     notice: Noticed | None = None
@@ -148,6 +153,19 @@ def _without_launcher(case: Case) -> Verdict | None:
             who = {"who": "The process"}
             return _unsettled(verdict(identity, who, (notice.line,), "the shell shows how the process ended"))
     return None
+
+
+def _uncaught(case: Case) -> Verdict | None:
+    """A C++ exception that ended the process, as the shell confirms."""
+    what, aborted = case.first("cpp_what"), case.first("aborted")
+    if what is None or aborted is None or aborted.line < what.line:
+        return None
+    lines = (what.line, aborted.line)
+    if "bad_alloc" in what.facts["what"]:
+        asked = {"bytes": "the memory it asked for (std::bad_alloc)"}
+        return verdict("mem.host_cpu_alloc", asked, lines, "the C++ exception says that an allocation failed")
+    facts = {"who": "The process", "what": what.facts["what"][:200]}
+    return verdict("proc.abort", facts, lines, "an uncaught C++ exception, and the shell's report of the abort")
 
 
 def _unsettled(made: Verdict) -> Verdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from remat.diagnose.notices import MOST_RANKS
-from remat.diagnose.recognise import LAUNCHERS, Found, recognise
+from remat.diagnose.recognise import Found, of_launcher, recognise
 from remat.diagnose.signatures import KINDS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from remat.diagnose.signature import Facts, Noticed
     from remat.diagnose.tracebacks import Failure
 
-_ENDED = ("exit_code", "entry_text", "dynamo", "task_ended")
+_ENDED = ("exit_code", "entry_text", "dynamo", "task_ended", "spawned_ended")
 _REPORTED = ("failed", "root", "entry_code", "death", "deepspeed_exit", "ray_died", *_ENDED)
 # The first line of a text without its head: the inside of a traceback, its last line, the end of a launcher's report.
 _CONTINUES = re.compile(
@@ -111,13 +111,13 @@ def gather(run: Run) -> Case:
 
 def _printed(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
     """The failures that count: no launcher's own, and a launcher's copy only where the rank did not print it."""
-    printed = [failure for failure in run.failures if not _of_launcher(failure)]
+    printed = [failure for failure in run.failures if not of_launcher(failure)]
     boundary = _restarted_at(notices)
     first = [failure for failure in printed if boundary is None or failure.at <= boundary]
     if not first and run.recovered and not _FAILED.isdisjoint(notices) and not _helped(run, notices):
         printed = [*_not_recovered_after_all(run, notices), *printed]
     named = {failure.rank for failure in printed}
-    return printed + [one for one in run.entry_failures if one.rank not in named and not _of_launcher(one)]
+    return printed + [one for one in run.entry_failures if one.rank not in named and not of_launcher(one)]
 
 
 def _recognised(printed: list[Failure], notices: dict[str, tuple[Noticed, ...]]) -> list[Found]:
@@ -164,10 +164,6 @@ def _origin(printed: Sequence[Failure]) -> int | None:
     return origins.pop() if len(origins) == 1 else None
 
 
-def _of_launcher(failure: Failure) -> bool:
-    return failure.chain[-1].type.rpartition(".")[2] in LAUNCHERS
-
-
 def _not_recovered_after_all(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> list[Failure]:
     """
     The error that lines of other ranks followed, where nothing before a line tells the ranks apart.
@@ -185,7 +181,7 @@ def _not_recovered_after_all(run: Run, notices: dict[str, tuple[Noticed, ...]]) 
 def _helped(run: Run, notices: dict[str, tuple[Noticed, ...]]) -> bool:
     """Whether a launcher that noticed a failure started the processes again, and these went on."""
     noticed = [one.line for name in (*_FAILED, "restart") for one in notices.get(name, ())]
-    gave_up = "root" in notices or any(_of_launcher(failure) for failure in run.failures)
+    gave_up = "root" in notices or any(of_launcher(failure) for failure in run.failures)
     before = all(failure.at <= run.restarted for failure in run.failures)
     answered = len(notices.get("failed", ())) <= len(notices.get("restart", ())) and run.went_on > run.restarted
     return bool(noticed) and not gave_up and before and (answered or run.went_on > max(noticed))

@@ -94,6 +94,10 @@ LAUNCHER = (
     _mark("dumped", "CheckpointException ranks:"),
     _mark("group_ended", "worker group successfully finished"),
     _mark("ray_died", "A worker died or was killed while executing a task by an unexpected system error"),
+    _mark("ray_died", "The actor died unexpectedly before finishing this task"),
+    _mark("access_violation", "exit status", r"exit status (?P<code>3221225477)\b"),  # of Windows, 0xC0000005
+    _mark("access_violation", "exit code", r"exit code (?P<code>-1073741819|3221225477)\b"),
+    _mark("aborted", "Aborted", r"^(?:[\w./-]+: line \d+:\s*\d+ )?Aborted(?: {1,40}\(core dumped\).*)?$"),
     _mark("killed", "code 137", r"exit(?:ed)? (?:with )?code 137\b"),
     _mark("killed", "exited 137"),
     _mark("faulted", "code 139", r"exit(?:ed)? (?:with )?code 139\b"),

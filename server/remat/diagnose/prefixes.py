@@ -13,6 +13,8 @@ _COMPOSE = re.compile(r"^[\w.-]{1,200}[-_]\d{1,9} {1,80}\|(?: |$)")
 _POD = re.compile(r"\[pod/[\w./-]+\] ?")
 _JOURNAL = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?!kernel:)[\w./@-]+(?:\[\d+\])?: ?")
 _RANK = re.compile(r"\s*\[(?:(?P<local>default)|[Rr]ank[ :]?)(?P<rank>\d{1,6})\](?::? |:|$)")
+_RAY = re.compile(r"\((?P<host>raylet|[\w.<>:]{1,80}(?:\(\w{1,80}\))? pid=\d{1,9})(?:, ip=[\w.:]{1,60})?\)(?: |$)")
+_QUOTE = re.compile(r"> (?=\S|  )")  # a mail's, an issue's
 _SAID_RANK = re.compile(r"[Rr]ank ?(?P<rank>\d{1,6}): ")
 _TASK = re.compile(r"^\s{0,12}(?P<rank>\d{1,6}): ?")
 _HOST = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ?")
@@ -95,6 +97,11 @@ class Prefixes:
 
     def _suppose(self, before: str) -> None:
         """What stands before a traceback's header is a prefix, if its first frame comes behind the same."""
+        if "] " in before:  # a logger's, with a message between it and the header
+            self._suppose_this(before[: before.rindex("] ") + 2])
+        self._suppose_this(before)
+
+    def _suppose_this(self, before: str) -> None:
         if _NO_PREFIX.search(before) or len(self.supposed) >= _MOST_SHAPES:
             return
         shape = re.sub(r"\d+", r"\\d+", re.escape(before))
@@ -119,6 +126,8 @@ class Prefixes:
             return match
         if head == " ":
             return self._indented(text)
+        if head in "(>":
+            return (_RAY if head == "(" else _QUOTE).match(text)
         if head == "[" and (match := _RANK.match(text) or _STAMP.match(text) or _POD.match(text)):
             return match
         if head in "EWIF" and (match := _GLOG.match(text)):

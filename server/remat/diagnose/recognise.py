@@ -31,7 +31,11 @@ _INSTALLED = re.compile(
 _CHECK = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|_check\w*|__new__|from_dict)$")
 _CONSTRUCTOR = re.compile(r"(?:^|\.)(?:__init__|__post_init__|_?validate\w*|__new__|from_dict)$")
 _KEYWORD = "Unexpected keyword arguments: "
-LAUNCHERS = ("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError", "SystemExit")
+_LAUNCHERS = {"ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError", "SystemExit"}
+_LAUNCHERS |= {"WorkerCrashedError"}
+_ENDED = re.compile(  # mp.spawn raised a plain Exception before torch 1.7
+    r"process \d{1,6} terminated with (?:signal|exit code)\b|The actor died unexpectedly before finishing this task"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +195,14 @@ def _name(path: str) -> str:
     return re.split(r"[/\\]", path)[-1]
 
 
+def of_launcher(failure: Failure) -> bool:
+    """Whether this only says that another process ended."""
+    last = failure.chain[-1]
+    return last.type.rpartition(".")[2] in _LAUNCHERS or _ENDED.match(last.message) is not None
+
+
 def known(identity: str) -> Signature:
     return KINDS[identity]
 
 
-__all__ = ["LAUNCHERS", "PATTERNS", "Found", "first_line", "known", "recognise", "user_frame"]
+__all__ = ["PATTERNS", "Found", "first_line", "known", "of_launcher", "recognise", "user_frame"]

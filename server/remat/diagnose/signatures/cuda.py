@@ -57,7 +57,14 @@ def _without_capability(seen: Seen) -> Facts | None:
             "arch": f"this GPU is {sized[0].facts['sm']} (its compute capability){has}",
             "settled": "warned",
         }
-    return {**seen.facts, "arch": "the GPU's compute capability is not in its arch list"}
+    facts = {**seen.facts, "arch": "the GPU's compute capability is not in its arch list"}
+    if "HIP error" in seen.text:
+        facts["arch"] = "the GPU's gfx target is not in its arch list"
+        facts["remedy"] = (
+            "Install a ROCm wheel whose arch list has this GPU's gfx target (rocminfo names it), or, for a close "
+            "relative of a supported one, set HSA_OVERRIDE_GFX_VERSION"
+        )
+    return facts
 
 
 SIGNATURES = (
@@ -181,13 +188,16 @@ SIGNATURES = (
     ),
     Signature(
         id="cuda.no_kernel_image",
-        words=("no kernel image is available",),
-        pattern=r"no kernel image is available for execution on the device",
+        words=("no kernel image is available", "invalid device function"),
+        pattern=r"no kernel image is available for execution on the device|error: invalid device function",
         read=_without_capability,
         cause="The installed PyTorch (or extension) has no kernels for this GPU: {arch}.",
-        fix="Install a wheel whose arch list has this GPU's sm_XX (sm_120 needs CUDA 12.8: cu128 or later), or "
-        "rebuild the extension for it "
-        "(TORCH_CUDA_ARCH_LIST).",
+        fix="{remedy}.",
+        extra={
+            "arch": "the GPU's compute capability is not in its arch list",
+            "remedy": "Install a wheel whose arch list has this GPU's sm_XX (sm_120 needs CUDA 12.8: cu128 or later), "
+            "or rebuild the extension for it (TORCH_CUDA_ARCH_LIST)",
+        },
         runnable=True,
         verify="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
         asks=(

@@ -82,11 +82,16 @@ SIGNATURES = (
     ),
     Signature(
         id="ddp.unused_params",
-        words=("Expected to have finished reduction in the prior iteration",),
-        pattern=r"Expected to have finished reduction in the prior iteration(?:[\s\S]{0,4000}?"
+        words=(
+            "Expected to have finished reduction in the prior iteration",
+            "your LightningModule has parameters that were not used",
+        ),
+        pattern=r"your LightningModule has parameters that were not used"
+        r"|Expected to have finished reduction in the prior iteration(?:[\s\S]{0,4000}?"
         r"(?:did not receive grad for rank (?P<which>\d+): (?P<names>[^\n]{1,400})))?",
         cause="DDP waited for gradients of parameters that the loss does not use ({names}).",
-        fix="Remove the unused parameters (or use their output in the loss), or set find_unused_parameters=True.",
+        fix="Remove the unused parameters (or use their output in the loss), or set find_unused_parameters=True "
+        "(Lightning: strategy='ddp_find_unused_parameters_true').",
         verify="TORCH_DISTRIBUTED_DEBUG=DETAIL lists no parameter without gradient",
         sources=(_CPU,),
         extra={"names": "their indices are cut off"},

@@ -33,11 +33,16 @@ SIGNATURES = (
             "found Inf in local forward loss",
             "Unexpected result",
             "The loss returned in `training_step` is",
+            "Loss became infinite or NaN at iteration",
+            ", stopping training",
         ),
         pattern=r"(?:Rank (?P<rank>\d{1,6}), node (?P<node>\S+), device \S+, iteration (?P<step>-?\d{1,18}): "
         r")?Unexpected result (?P<value>\w+)"
         r"|found (?P<value2>NaN|Inf) in local forward loss"
-        r"|The loss returned in `training_step` is (?P<value3>nan or inf|nan|inf)",
+        r"|The loss returned in `training_step` is (?P<value3>nan or inf|nan|inf)"
+        r"|Loss became infinite or NaN at iteration=(?P<step2>\d{1,18})"
+        r"|Loss is (?P<value4>-?inf|nan), stopping training",
+        bare=True,
         cause="The loss became non-finite{at}; what came after (checks, saved checkpoints) is a consequence.",
         fix="Lower the learning rate or add warm-up, clip gradients, use bf16 instead of fp16, and inspect the "
         "batch of that step.",

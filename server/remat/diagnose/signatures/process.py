@@ -12,7 +12,7 @@ SIGNATURES = (
         id="proc.segfault",
         words=("Fatal Python error: Segmentation fault",),
         pattern=r"Fatal Python error: Segmentation fault",
-        cause="{who} died of SIGSEGV (exit code -11), a fault in native code.{stack}",
+        cause="{who} died of {how}, a fault in native code.{stack}",
         fix="Follow the native stack: an extension built for another torch, ctypes, a driver; reproduce with it "
         "removed.",
         verify="PYTHONFAULTHANDLER=1 on the same command; gdb python core",
@@ -25,7 +25,12 @@ SIGNATURES = (
             ),
         ),
         sources=(_ELASTIC,),
-        extra={"who": "The process", "stack": "", "settled": "its stack is printed"},
+        extra={
+            "who": "The process",
+            "how": "SIGSEGV (exit code -11)",
+            "stack": "",
+            "settled": "its stack is printed",
+        },
         examples=(
             (
                 "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f4c (most recent call first):\n  "
