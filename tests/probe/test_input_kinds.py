@@ -234,7 +234,8 @@ def test_a_question_says_what_the_modules_tell(tmp_path: Path, ask: Ask) -> None
 def test_pictures_are_as_large_as_those_of_the_data_set_the_project_names(
     tmp_path: Path, ask: Ask, data_set: str, side: int
 ) -> None:
-    write(tmp_path, **{f"data_{side}": f"from torchvision import datasets\n\ndata = datasets.{data_set}('.')\n"})
+    script = f"from torchvision import datasets\nimport pictures_{side}\n\ndata = datasets.{data_set}('.')\n"
+    write(tmp_path, **{f"data_{side}": script})
     body = """
     class Net(nn.Module):
         def __init__(self):
@@ -264,3 +265,31 @@ def test_a_configuration_that_was_never_downloaded_is_named(tmp_path: Path, ask:
     asked = failure(ask(tmp_path, "never_loaded.py:Net")).missing
     assert asked is not None
     assert asked.how == "download it once: hf download nobody/nothing-at-all config.json"
+
+
+def test_a_data_set_that_another_model_of_the_project_is_trained_on_says_nothing(tmp_path: Path, ask: Ask) -> None:
+    script = "from torchvision import datasets\nimport another_net\n\ndata = datasets.CIFAR10('.')\n"
+    write(tmp_path, another_data=script)
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+
+        def forward(self, x):
+            return self.conv(x).mean((2, 3))
+    """
+    assert "images of 224x224" in inputs(ask, tmp_path, "not_of_data", body)
+
+
+def test_distributions_are_not_asked_whether_their_parameters_are_valid(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return -torch.distributions.Normal(x, self.scale(x).exp()).log_prob(x).mean()
+    """
+    assert "x: float[batch, 8]" in inputs(ask, tmp_path, "distributed", body)

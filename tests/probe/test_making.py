@@ -96,6 +96,20 @@ def test_the_example_in_a_readme_tells_what_a_class_is_made_with(tmp_path: Path,
     assert "README.md:6" in str(result(ask(tmp_path, "shown_net.py:Shown")).assumptions)
 
 
+def test_a_readme_tells_more_than_a_part_of_another_class(tmp_path: Path, ask: Ask) -> None:
+    part = """
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = Part(4, 2)
+    """
+    write(tmp_path, part_net=MLP.format(name="Part") + part)
+    (tmp_path / "README.md").write_text("```python\nfrom part_net import Part\nnet = Part(width=64, classes=4)\n```\n")
+    said = str(result(ask(tmp_path, "part_net.py:Part")).assumptions)
+    assert "made as at" in said
+    assert "README.md:3" in said.split("also", maxsplit=1)[0]
+
+
 def test_other_calls_that_may_mean_another_model_are_named(tmp_path: Path, ask: Ask) -> None:
     write(tmp_path, often_net=MLP.format(name="Often") + "\n    small = Often(8, 2)\n    large = Often(512, 2)\n")
     said = str(result(ask(tmp_path, "often_net.py:Often")).assumptions)
@@ -170,6 +184,31 @@ def test_fields_that_someone_has_to_set_are_asked_for_where_they_matter(tmp_path
     assert "`words` of `SetConfig(…)`" in asked.fact
     with_line(tmp_path, "set_net", asked.how, words="100")
     assert "int[batch, seq]" in str(result(ask(tmp_path, "set_net_filled.py:Set")).assumptions)
+
+
+def test_such_fields_are_asked_for_beside_other_parameters(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    from dataclasses import dataclass
+    import torch
+    from torch import nn
+
+    @dataclass
+    class BothConfig:
+        width: int = None
+
+    class Both(nn.Module):
+        def __init__(self, config, classes):
+            super().__init__()
+            self.last = nn.Linear(config.width, classes)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    write(tmp_path, both_net=text)
+    asked = missing(ask, tmp_path, "both_net.py:Both")
+    assert "Both(config=BothConfig(width=…), classes=…)" in asked.how
+    with_line(tmp_path, "both_net", asked.how, width="8", classes="3")
+    assert result(ask(tmp_path, "both_net_filled.py:Both")).allocated_bytes > 0
 
 
 def test_the_one_file_of_settings_that_has_all_a_class_reads_is_its_configuration(tmp_path: Path, ask: Ask) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from remat.probe.scopes import Scope
 
 _MOST_FILES, _MOST_FOLDERS, _LARGEST, _MOST_SITES = 600, 400, 200_000, 12
+_MOST_OF_ONE = 4  # calls of one file
 _PATIENCE = 10.0  # seconds of looking for calls
 _NOT_CODE = {"node_modules", "site-packages", "build", "dist", "__pycache__"}
 _BLOCK = re.compile(r"^[ \t]*```[ \t]*(?:python|py)[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -62,12 +63,9 @@ def _sites(callee: object, file: File) -> Iterator[Site]:
     name = str(getattr(callee, "__name__", ""))
     until = time.monotonic() + _PATIENCE
     for other, tree in _texts(name, file):
-        for call in ast.walk(tree):
-            if not isinstance(call, ast.Call) or not _names(call, name):
-                continue
-            site = Site(other, call, scopes_around(tree, call))
-            if _is_of(callee, site):
-                yield site
+        named = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name)]
+        here = (Site(other, call, scopes_around(tree, call)) for call in named)
+        yield from itertools.islice((site for site in here if _is_of(callee, site)), _MOST_OF_ONE)
         if time.monotonic() > until:
             return
 
@@ -126,10 +124,11 @@ def _texts(name: str, file: File) -> Iterator[tuple[File, ast.Module]]:
     """Yield the files, and blocks of READMEs, that call something of that name."""
     called = re.compile(rf"\b{re.escape(name)}(\.from_\w+)?\(")
     near = [p for p in files_near(file) if p.stat().st_size < _LARGEST and called.search(read(p))]
-    for path in (p for p in near if p.parent == file.path.parent):
+    scripts = [p for p in near if p.parent == file.path.parent and p != file.path]
+    for path in scripts:
         yield from _parsed(path, file)
     yield from _of_readmes(called, file)
-    for path in (p for p in near if p.parent != file.path.parent):
+    for path in (p for p in near if p not in scripts):  # its own file among them: there it is a part of others
         yield from _parsed(path, file)
 
 

@@ -140,10 +140,11 @@ def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: b
 
 
 def _of_class(cls: type | None) -> str | None:
-    """Spell a configuration that has defaults for all it needs."""
-    if cls is None or any(p.default is p.empty for p in parameters_of(cast("Callee[object]", cls))):
+    """Spell a configuration that has defaults for all it needs, or says that someone has to set them."""
+    callee = cast("Callee[object]", cls)
+    if cls is None or any(p.default is p.empty for p in parameters_of(callee)):
         return None
-    return f"{cls.__name__}()"
+    return f"{cls.__name__}({', '.join(f'{p.name}={OPEN}' for p in undecided(callee))})"
 
 
 def _with_config(needed: list[inspect.Parameter], file: File, place: Location, config: str) -> Ways:

@@ -15,13 +15,15 @@ _MOST_FILES, _LARGEST = 60, 200_000
 
 
 def sides_of_data(path: str) -> tuple[tuple[int, ...], ...]:
-    """Return the one size that the files beside a file, and one folder above, name by their data set; else nothing."""
+    """Return the one size of the data sets that files beside a file, or one folder above, use with it; else nothing."""
     folder = Path(path).parent
+    used = re.compile(rf"\b{re.escape(Path(path).stem)}\b|\bfrom {re.escape(folder.name)} import \*")
     near = [*sorted(folder.glob("*.py"))[:_MOST_FILES], *sorted(folder.parent.glob("*.py"))[:_MOST_FILES]]
     sides: set[int] = set()
     for file in near:
         text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size < _LARGEST else ""
-        named = [first or second for first, second in _NAMED.findall(text)]
+        uses = str(file) == path or used.search(text) is not None
+        named = [first or second for first, second in _NAMED.findall(text)] if uses else []
         if named and _RESIZED.search(text):
             return ()
         sides.update(_SIDES[name] for name in named)

@@ -53,6 +53,8 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     # nn.Module._apply swaps tensors under fakes, which fails whenever something holds a weak reference (peft does).
     yield nn.Module, "to", _module_to
     yield nn.Module, "to_empty", _module_to_empty
+    # A distribution asks its parameters whether they are valid: fakes have no values.
+    yield torch.distributions.Distribution, "_validate_args", False
     # What a compiler would fuse can't be told from here.
     yield torch, "compile", _uncompiled(assume)
     yield nn.Module, "compile", lambda *_, **__: assume(_NOT_COMPILED)

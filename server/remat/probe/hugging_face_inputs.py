@@ -92,6 +92,8 @@ def _values(model: nn.Module, seq: int, accepted: Mapping[str, object]) -> dict[
         return {main: _features(config), "labels": _ids(config, min(seq, 448))}
     if main == "input_values":
         return _audio(config, cls)
+    if main == "past_values":
+        return _series(config)
     return _text_values(config, cls, accepted)
 
 
@@ -102,9 +104,40 @@ def _text_values(config: object, cls: str, accepted: Mapping[str, object]) -> di
     values: dict[str, Value] = {"input_ids": ids, **_text_labels(cls, config)}
     if "return_loss" in accepted:  # CLIP and its kind: pairs of a text and an image
         values |= {"pixel_values": _pixels(config), "return_loss": True}
+    elif _sees_pictures_too(config, accepted):
+        values["pixel_values"] = _pixels(config)
     if getattr(config, "is_encoder_decoder", False) and "labels" not in values:
         values["decoder_input_ids"] = ids
     return values
+
+
+def _sees_pictures_too(config: object, accepted: Mapping[str, object]) -> bool:
+    """Tell whether one stack works on a text and its picture together; with boxes of words it does without pictures."""
+    one_stack = not hasattr(config, "vision_config") and hasattr(config, "image_size")
+    return one_stack and "pixel_values" in accepted and "bbox" not in accepted
+
+
+def _series(config: object) -> dict[str, Value]:
+    """Values over time, as they were and as they are to be predicted."""
+
+    def number(name: str, default: int = 0) -> int:
+        return int(getattr(config, name, None) or default)
+
+    ahead, width = number("prediction_length", 24), number("input_size", 1)
+    past = number("context_length", ahead) + max(getattr(config, "lags_sequence", None) or [0])
+    values = (width,) if width > 1 else ()
+    known: dict[str, Value] = {
+        "past_values": Shape((BATCH, past, *values)),
+        "past_time_features": Shape((BATCH, past, number("num_time_features"))),
+        "past_observed_mask": Shape((BATCH, past, *values)),
+        "future_values": Shape((BATCH, ahead, *values)),
+        "future_time_features": Shape((BATCH, ahead, number("num_time_features"))),
+    }
+    if categories := number("num_static_categorical_features"):
+        known["static_categorical_features"] = Shape((BATCH, categories), "int", 1)
+    if numbers := number("num_static_real_features"):
+        known["static_real_features"] = Shape((BATCH, numbers))
+    return known
 
 
 def _text_labels(cls: str, config: object) -> dict[str, Value]:
