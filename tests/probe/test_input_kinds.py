@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -293,3 +294,35 @@ def test_distributions_are_not_asked_whether_their_parameters_are_valid(tmp_path
             return -torch.distributions.Normal(x, self.scale(x).exp()).log_prob(x).mean()
     """
     assert "x: float[batch, 8]" in inputs(ask, tmp_path, "distributed", body)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 40}
+SOUND = {"conv_dim": [8, 8], "conv_stride": [20, 16], "conv_kernel": [20, 16], "num_feat_extract_layers": 2}
+SERIES = {
+    "prediction_length": 6,
+    "context_length": 12,
+    "num_time_features": 2,
+    "d_model": 16,
+    "lags_sequence": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "architecture", "settings", "wanted"),
+    [
+        ("wav2vec2", "Wav2Vec2ForCTC", {**SMALL, **SOUND}, "labels: int[batch, 150]"),
+        (
+            "time_series_transformer",
+            "TimeSeriesTransformerForPrediction",
+            SERIES,
+            "past_values: float[batch, 15], past_time_features: float[batch, 15, 2]",
+        ),
+    ],
+)
+def test_models_of_transformers_are_given_what_their_kind_takes(
+    tmp_path: Path, ask: Ask, family: str, architecture: str, settings: dict[str, object], wanted: str
+) -> None:
+    config = {"model_type": family, "architectures": [architecture], **settings}
+    (tmp_path / family).mkdir()
+    (tmp_path / family / "config.json").write_text(json.dumps(config))
+    assert wanted in str(result(ask(tmp_path, f"hf:{family}")).assumptions)

@@ -62,7 +62,17 @@ def _likely(func: torch._ops.OpOverload, args: Sequence[object], error: Exceptio
             inverse,
             counts,
         )
+    if func is _aten._ctc_loss.Tensor:
+        return _likely_ctc(tensor, cast("torch.Tensor", args[1]))
     raise error
+
+
+def _likely_ctc(scores: torch.Tensor, targets: torch.Tensor) -> tuple[str, object]:
+    """The losses, and the table of samples, times and twice the longest target that its backward reads."""
+    times, samples = scores.shape[0], scores.shape[1]
+    longest = targets.shape[-1] if targets.dim() > 1 else max(1, targets.numel() // samples)
+    table = scores.new_empty((samples, times, 2 * longest + 1))
+    return f"all targets of ctc_loss are {longest} long", (scores.new_empty((samples,)), table)
 
 
 def _likely_index(
