@@ -421,3 +421,53 @@ def test_an_allocation_that_failed_in_cpp_ends_in_an_abort() -> None:
 def test_a_text_that_is_looked_for_in_long_logs_has_more_than_digits_in_it(needle: str) -> None:
     """The sieve compares lines without their digits: nothing else must be left of no needle."""
     assert len("".join(letter for letter in needle if not letter.isdigit()).strip()) > 2
+
+
+def test_numbers_that_rich_broke_into_lines_are_read() -> None:
+    text = "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 24.00 GiB total capacity; 22.10 GiB \n"
+    report = diagnose(f"{text}already allocated; 0.50 GiB free; 22.90 GiB reserved in total by PyTorch)")
+    assert report.cause is not None
+    assert "0.50 GiB of 24.00 GiB free; 22.10 GiB allocated" in report.cause.summary
+    assert "24.00 GiB" in (report.verify or "")
+
+
+def test_the_architecture_that_a_warning_names_is_the_one_to_install_for() -> None:
+    log = (
+        "UserWarning: with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
+        "The current PyTorch install supports CUDA capabilities sm_80 sm_90.\n"
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+    )
+    assert "has sm_120 (CUDA 12.8" in fix(log)
+    assert "sm_XX" not in fix(log)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "of_torch"),
+    [("_ZN3c105ErrorC2E", True), ("_ZN2at4_ops5zeros4callE", True), ("cublasLtGetStatusString", False)],
+)
+def test_only_a_symbol_of_torch_says_that_another_torch_was_built_against(symbol: str, *, of_torch: bool) -> None:
+    said = summary(f"ImportError: /venv/lib/ext.so: undefined symbol: {symbol}")
+    assert ("another PyTorch" in said) == of_torch
+
+
+def test_the_package_of_a_name_that_is_gone_is_the_one_that_pip_knows() -> None:
+    report = diagnose("ImportError: cannot import name 'key' from 'somelib.core.keys' (/venv/somelib/core/keys.py)")
+    assert (report.verify or "").startswith("python -m pip show somelib;")
+    assert "AdamW" not in (report.fix.summary if report.fix else "")
+
+
+def test_a_circular_import_is_not_called_a_renamed_one() -> None:
+    log = "ImportError: cannot import name 'Net' from partially initialized module 'nets.core' (most likely due to a "
+    log += "circular import) (/home/dev/nets/core.py)"
+    assert "removed or renamed" not in summary(log)
+    assert "circle" in fix(log)
+
+
+def test_the_reason_of_a_refused_connection_is_quoted() -> None:
+    log = "torch.distributed.DistBackendError: NCCL error, unhandled system error\nLast error:\nsocketStartConnect: "
+    assert "(Connection refused)" in summary(f"{log}Connect to 10.0.0.2<4576> failed : Connection refused")
+
+
+def test_what_to_look_at_belongs_to_the_launcher_that_was_used() -> None:
+    report = diagnose("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
+    assert "torchrun" not in " ".join([report.verify or "", *(one.how for one in report.missing)])

@@ -81,7 +81,11 @@ def _not_finite(case: Case) -> Verdict | None:
         return None
     told = seen[0].facts if seen else complaint.facts if complaint is not None else {}
     step = f"{told.get('unit', 'iteration')} {told['step']}" if told.get("step") else ""
-    facts = {"at": f" first at {step}" if step else "", "between": f" at or just before {step}" if step else ""}
+    printed = " (the Trainer prints 0.0 in its place; grad_norm is nan)" if "printed" in told else ""
+    facts = {
+        "at": f"{f' first at {step}' if step else ''}{printed}",
+        "between": f" at or just before {step}" if step else "",
+    }
     shown = complaint or (checks[0] if checks else None)
     lines = (*(n.line for n in seen[:2]), *(shown.lines if shown else ()))
     made = verdict("prec.nan_loss", facts, lines, "the first line with a non-finite loss")

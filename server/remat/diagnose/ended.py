@@ -135,7 +135,11 @@ def _without_launcher(case: Case) -> Verdict | None:
         who = {"who": "A process (DeepSpeed's launcher does not say which)"}
         return _unsettled(verdict(_CRASHES[code], who, (ended.line,), "the launcher shows how a process ended"))
     if (violation := case.first("access_violation")) is not None:
-        facts = {"who": "The process", "how": f"an access violation (Windows' exit status {violation.facts['code']})"}
+        facts = {
+            "who": "The process",
+            "dump": "",
+            "how": f"an access violation (Windows' exit status {violation.facts['code']})",
+        }
         return _unsettled(verdict("proc.segfault", facts, (violation.line,), "the exit status is Windows' 0xC0000005"))
     if (uncaught := _uncaught(case)) is not None:
         return uncaught
@@ -176,6 +180,10 @@ def _unsettled(made: Verdict) -> Verdict:
 _BOTH_UNSAID = (
     "any rank's traceback: the ranks exited with an error and none printed it (stderr of the ranks, error files)"
 )
+_OF_RAY = {
+    "rerun": "ray list actors --filter state=DEAD --detail",
+    "elsewhere": "the dead worker's files under /tmp/ray/session_latest/logs on its node; dmesg -T there",
+}
 _UNSAID = (
     "root",
     "entry_text",
@@ -217,9 +225,10 @@ def unexplained(case: Case) -> Verdict | None:
     else:
         shown = "only ranks that lost a peer are shown"
         needed = "the log of the peer that closed its connection or stalled: its traceback, stderr and exit code"
+    of_ray = "ray_died" in case.notices and not case.exits
     made = verdict(
         "ambiguous.no_traceback",
-        {"shown": shown, "needed": needed},
+        {"shown": shown, "needed": needed, **(_OF_RAY if of_ray else {})},
         lines,
         "only consequences are shown",
         left_alone=False,

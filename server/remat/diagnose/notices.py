@@ -222,7 +222,7 @@ TRAINING = (
         r"\b(?:loss|Loss|lm loss|train_loss)\b['\"]?(?: is| became)?\s*[=:|]?\s*['\"]?(?P<value>nan)\b",
     ),
     # the Trainer of transformers prints 0.0 for a loss that is not finite
-    _mark("not_finite", "'grad_norm': nan", r"'loss': 0\.0,? 'grad_norm': (?P<value>nan)"),
+    _mark("not_finite", "'grad_norm': nan", r"(?P<printed>'loss': 0\.0),? 'grad_norm': (?P<value>nan)"),
     _mark("not_finite", "inf", r"\b(?:loss|Loss)\b['\"]?\s*[=:|]?\s*['\"]?(?P<value>-?inf)\b"),
     _mark(
         "finished",

@@ -48,6 +48,11 @@ _PROBABILITY = {
 }
 
 
+def _wheel(sm: str) -> str:
+    needs = " (CUDA 12.8 or later: a cu128 wheel)" if sm in {"sm_100", "sm_101", "sm_120"} else ""
+    return f"Install a wheel whose arch list has {sm}{needs}, or rebuild the extension for it (TORCH_CUDA_ARCH_LIST)"
+
+
 def _without_capability(seen: Seen) -> Facts | None:
     sized, built = seen.notices.get("sized_up", ()), seen.notices.get("built_for", ())
     if sized:
@@ -56,6 +61,7 @@ def _without_capability(seen: Seen) -> Facts | None:
             **seen.facts,
             "arch": f"this GPU is {sized[0].facts['sm']} (its compute capability){has}",
             "settled": "warned",
+            "remedy": _wheel(sized[0].facts["sm"]),
         }
     facts = {**seen.facts, "arch": "the GPU's compute capability is not in its arch list"}
     if "HIP error" in seen.text:

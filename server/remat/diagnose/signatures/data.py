@@ -180,7 +180,7 @@ SIGNATURES = (
         cause="An object cannot be pickled for worker processes: {what}.",
         fix="Move lambdas and local functions or classes to module level, and open files or connections inside "
         "the worker.",
-        verify="python -c 'import pickle' ... pickle.dumps(dataset)",
+        verify="pickle.dumps(dataset) in the script, just before the DataLoader is iterated",
         sources=("Python multiprocessing/reduction.py",),
         examples=(
             (

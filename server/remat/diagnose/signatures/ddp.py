@@ -24,6 +24,12 @@ def _marked(seen: Seen) -> Facts | None:
     return facts
 
 
+def _unused(seen: Seen) -> Facts | None:
+    names = seen.facts["names"].strip()
+    numbers = names.replace(" ", "").isdigit()
+    return {**seen.facts, "names": f"in the order of model.parameters(): {names}" if numbers else names}
+
+
 SIGNATURES = (
     Signature(
         id="ddp.mark_ready_twice",
@@ -89,6 +95,7 @@ SIGNATURES = (
         pattern=r"your LightningModule has parameters that were not used"
         r"|Expected to have finished reduction in the prior iteration(?:[\s\S]{0,4000}?"
         r"(?:did not receive grad for rank (?P<which>\d+): (?P<names>[^\n]{1,400})))?",
+        read=_unused,
         cause="DDP waited for gradients of parameters that the loss does not use ({names}).",
         fix="Remove the unused parameters (or use their output in the loss), or set find_unused_parameters=True "
         "(Lightning: strategy='ddp_find_unused_parameters_true').",

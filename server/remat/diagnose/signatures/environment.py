@@ -10,14 +10,36 @@ from remat.diagnose.signature import Facts, Signature
 if TYPE_CHECKING:
     from remat.diagnose.signature import Seen
 
+_OF_TORCH = re.compile(r"c10|(?<!\d)2at(?=\d|[A-Z_])|5torch|torch")
 _PACKAGE = re.compile(r"(?:site-packages/|/)(?P<package>[A-Za-z]\w+?)(?:_2_cuda)?(?:[./]\S*)?\.so")
 
 
 def _library(seen: Seen) -> Facts | None:
-    symbol = seen.facts.get("symbol", "")
-    torch = any(part in symbol for part in ("c10", "at", "torch"))
-    whose = "a symbol of PyTorch's C++ interface (ABI)" if torch else "a symbol that no loaded library has"
-    return {**seen.facts, "whose": whose}
+    if _OF_TORCH.search(seen.facts["symbol"]):
+        return seen.facts
+    check = f"ldd {seen.facts['library']}; echo $LD_LIBRARY_PATH; python -m pip list"
+    return {
+        **seen.facts,
+        "why": "met a library of another version than it was built for",
+        "whose": "which no loaded library has",
+        "remedy": "Find who should define it (for names of CUDA and NCCL: pip's nvidia-* packages against "
+        "the system's in LD_LIBRARY_PATH), and install the version that belongs to this torch",
+        "check": check,
+    }
+
+
+def _imported(seen: Seen) -> Facts | None:
+    facts = dict(seen.facts)
+    facts["package"] = facts["module"].partition(".")[0]
+    if "circular import" in seen.text:
+        facts["why"] = "it is imported in a circle, so that it was asked for before it was made"
+        facts["remedy"] = (
+            "Break the circle: move the import into the function that needs it, or rename your file, if there is one, "
+            f"that is called {facts['package']}.py"
+        )
+    elif facts["name"] == "AdamW":
+        facts["remedy"] = "Import AdamW from torch.optim"
+    return facts
 
 
 SIGNATURES = (
@@ -27,11 +49,17 @@ SIGNATURES = (
         pattern=r"(?P<library>[\w./+-]{1,300}\.so[\w.]*): undefined symbol: (?P<symbol>\S+)",
         read=_library,
         weight=3,
-        cause="{library} was compiled against another PyTorch: it needs {symbol}, {whose}.",
-        fix="Rebuild or reinstall the extension against the installed torch (the wheel for exactly this torch, "
-        "CUDA and C++ ABI).",
-        verify="python -c 'import torch; print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)'; then "
-        "import the extension alone",
+        cause="{library} {why}: it needs {symbol}, {whose}.",
+        fix="{remedy}.",
+        verify="{check}",
+        extra={
+            "why": "was compiled against another PyTorch",
+            "whose": "a symbol of PyTorch's C++ interface (ABI)",
+            "remedy": "Rebuild or reinstall the extension against the installed torch (the wheel for exactly this "
+            "torch, CUDA and C++ ABI)",
+            "check": "python -c 'import torch; print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)'; then import "
+            "the extension alone",
+        },
         sources=("dynamic loader text",),
         examples=("OSError: ./libcustom.so: undefined symbol: _ZN3c106detail14torchCheckFailEPKcS2_jRKSs",),
     ),
@@ -78,14 +106,19 @@ SIGNATURES = (
         words=("cannot import name", "has no attribute"),
         pattern=r"cannot import name '(?P<name>\w+)' from (?:partially initialized module )?'"
         r"(?P<module>[\w.]+)'|module '(?P<module2>[\w.]+)' has no attribute '(?P<name2>\w+)'",
-        cause="The installed {module} has no {name}: it was removed or renamed in this version, or a local file "
-        "shadows the module.",
-        fix="Import it from where it lives now (AdamW: torch.optim), or install the version of {module} the "
-        "code was written for.",
+        read=_imported,
+        cause="The installed {module} has no {name}: {why}.",
+        fix="{remedy}, or install the version of {package} that the code was written for.",
         runnable=True,
-        verify="pip show {module}; python -c 'import {module}; print({module}.__version__, {module}.__file__)'",
+        verify="python -m pip show {package}; python -c 'import {package}; print({package}.__file__)'",
         sources=("Python import machinery",),
-        extra={"module": "module", "name": "such name"},
+        extra={
+            "module": "module",
+            "name": "such name",
+            "package": "PACKAGE",
+            "why": "it was removed or renamed in this version, or a local file shadows the module",
+            "remedy": "Import it from where it lives now",
+        },
         examples=(
             (
                 "ImportError: cannot import name 'AdamW' from 'transformers' "

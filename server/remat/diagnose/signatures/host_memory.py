@@ -105,7 +105,7 @@ SIGNATURES = (
         words=("killed due to the node running low on memory",),
         pattern=r"killed due to the node running low on memory(?:[\s\S]{0,600}?name=(?P<name>[^,)]{1,200}), "
         r"pid=(?P<pid>\d+)(?:, memory used=(?P<used>[\d.]+ ?\wB))?[\s\S]{0,60}?was running was "
-        r"(?P<node>[\d.]+ ?\wB / [\d.]+ ?\wB)(?:[\s\S]{0,80}?threshold of (?P<limit>[\d.]+))?)?",
+        r"(?P<node>[\d.]+ ?\wB / [\d.]+ ?\wB)(?:[\s\S]{0,80}?threshold of (?P<limit>\d(?:\.\d+)?))?)?",
         read=_by_ray,
         cause="{killer} ended the process: {record}.",
         fix="Raise the cgroup or job memory limit, or use less host RAM: fewer workers, memory-mapped data, "

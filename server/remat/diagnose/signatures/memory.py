@@ -44,6 +44,7 @@ _ASYNC = (
     r"(?P<allocated3>[\d.]+ \w+)\s+Requested\s+: (?P<asked3>[\d.]+ \w+)\s+Device limit\s+: (?P<total3>[\d.]+ \w+)\s+"
     r"Free \(according to CUDA\): ?(?P<free2>[\d.]+ \w+)"
 )
+_WHOLE = re.compile(_OOM)
 _TYPES = ("out of memory. Tried to allocate", "MPS backend out of memory", "would exceed allowed memory")
 _TEXT = "CUDACachingAllocator.cpp"
 _LOG = (
@@ -74,8 +75,8 @@ def size(text: str | None) -> float:
 
 
 def _said(seen: Seen) -> Facts:
-    facts = dict(seen.facts)
-    facts.setdefault("free", facts.get("old_free", "an unknown amount"))
+    facts = {**seen.facts, **_unwrapped(seen.text)}
+    facts.setdefault("free", facts.get("old_free", ""))
     if "old_reserved" in facts:
         facts["allocated"] = facts["old_allocated"]
         spare = max(size(facts["old_reserved"]) - size(facts["old_allocated"]), 0.0)
@@ -89,13 +90,19 @@ def _said(seen: Seen) -> Facts:
     facts["own"] = own or facts.get("allocated", "")
     numbers = f"asked for {facts['asked']}"
     if "total" in facts:
-        numbers += f", {facts['free']} of {facts['total']} free"
+        numbers += f", {facts['free']} of {facts['total']} free" if facts["free"] else f" of {facts['total']}"
     if "unused" in facts:
         numbers += f"; {facts['allocated']} allocated by PyTorch, {facts['unused']} reserved but unallocated"
     elif "allocated" in facts:
         numbers += f"; {facts['allocated']} allocated by PyTorch"
     facts["numbers"] = numbers
     return facts
+
+
+def _unwrapped(text: str) -> Facts:
+    """What a message says that rich, or a terminal, broke into lines."""
+    found = _WHOLE.search(" ".join(text.split())) if "\n" in text else None
+    return {name: value for name, value in found.groupdict().items() if value is not None} if found else {}
 
 
 def _variant(seen: Seen) -> str:
@@ -132,6 +139,7 @@ def _oom(variant: str, cause: str, fix: str, verify: str, example: str) -> Signa
         verify=verify,
         sources=(_TEXT,),
         examples=(example,),
+        extra={"total": "what the device has"},
         rules=("checkpoint-skips-layers", "checkpoint-with-kv-cache") if variant == "capacity" else (),
     )
 
@@ -144,8 +152,7 @@ SIGNATURES = (
         "Reduce what a step keeps: activation checkpointing, a smaller micro-batch or shorter sequences (the "
         "longest batch "
         "decides), sharding (FSDP, ZeRO), lower-precision states.",
-        "python -c 'import torch; print(torch.cuda.memory_summary())' after one step: peak allocated stays "
-        "below the total",
+        "print(torch.cuda.max_memory_allocated() / 2**30, 'GiB') after one step: it stays below {total}",
         _LOG.format("2.50 GiB", "1.02 GiB", "", "78.11 GiB", "75.90 GiB", "1.30 GiB"),
     ),
     _oom(
@@ -211,7 +218,7 @@ SIGNATURES = (
         fix="Leave headroom: a smaller batch, torch.cuda.set_per_process_memory_fraction, or create the handle "
         "before memory is "
         "full.",
-        verify="python -c 'import torch; print(torch.cuda.mem_get_info())' just before the call",
+        verify="print(torch.cuda.mem_get_info()) in the program, just before the call",
         sources=("CUDA library status names",),
         examples=("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",),
     ),

@@ -31,7 +31,8 @@ def _named(seen: Seen) -> Facts | None:
 def _interface(seen: Seen) -> Facts | None:
     facts = dict(seen.facts)
     used = [n.facts["interface"] for n in seen.notices.get("bootstrap", ())]
-    facts["interface"] = used[-1] if used else "an interface that the peer cannot reach"
+    facts["interface"] = used[-1] if used else "an interface that the log does not name"
+    facts["reason"] = f" ({facts['why'].strip()})" if "why" in facts else ""
     return facts
 
 
@@ -59,12 +60,14 @@ SIGNATURES = (
     Signature(
         id="nccl.wrong_interface",
         words=("socketStartConnect", "Connect to "),
-        pattern=r"Connect to (?P<address>[\w.:]+)<(?P<port>\d+)> (?:failed|returned)",
+        pattern=r"Connect to (?P<address>[\w.:]+)<(?P<port>\d+)> (?:failed|returned)(?: : (?P<why>[A-Z][\w ]{1,80}))?",
         read=_interface,
         weight=3,
-        cause="NCCL could not connect to {address} port {port}: it uses {interface}, whose address is not "
-        "routable between these nodes.",
-        fix="Set NCCL_SOCKET_IFNAME to the routable interface, or exclude the others: NCCL_SOCKET_IFNAME=^docker0,lo.",
+        cause="NCCL could not connect to {address} port {port}{reason} over {interface}: that address does not lead to "
+        "the peer, or nothing listens there any more.",
+        fix="Set NCCL_SOCKET_IFNAME to the routable interface, or exclude the others: "
+        "NCCL_SOCKET_IFNAME=^docker0,lo. If {address} is right: open the firewall between the nodes, and look whether "
+        "the peer had ended before.",
         verify="ip route get {address}; NCCL_DEBUG=INFO shows the chosen interface",
         sources=("NCCL src/misc/socket.cc",),
         examples=(

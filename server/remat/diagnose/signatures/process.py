@@ -15,19 +15,20 @@ SIGNATURES = (
         cause="{who} died of {how}, a fault in native code.{stack}",
         fix="Follow the native stack: an extension built for another torch, ctypes, a driver; reproduce with it "
         "removed.",
-        verify="PYTHONFAULTHANDLER=1 on the same command; gdb python core",
+        verify="PYTHONFAULTHANDLER=1 on the same command{dump}",
         asks=(
             Missing(
-                "the native stack of the rank(s) that died of SIGSEGV, which printed nothing "
+                "the native stack of the rank(s) that died of {how}, which printed nothing "
                 "(PYTHONFAULTHANDLER=1, a core dump)",
                 "without it there is no place to look at",
-                "PYTHONFAULTHANDLER=1 on the same command; ulimit -c unlimited; gdb python core",
+                "PYTHONFAULTHANDLER=1 on the same command{dump}",
             ),
         ),
         sources=(_ELASTIC,),
         extra={
             "who": "The process",
             "how": "SIGSEGV (exit code -11)",
+            "dump": "; ulimit -c unlimited; gdb python core",
             "stack": "",
             "settled": "its stack is printed",
         },
@@ -181,13 +182,16 @@ SIGNATURES = (
         cause="What failed first is not proven by what was given: {shown}. The text that says why is unknown; "
         "it stands above or elsewhere.",
         fix="Give more of the log: the lines above, or the stderr of the rank.",
-        verify="rerun with torchrun --log-dir logs --redirects 3 --tee 3",
+        verify="{rerun}",
+        extra={
+            "rerun": "rerun with torchrun --log-dir logs --redirects 3 --tee 3",
+            "elsewhere": "torchrun --log-dir logs --redirects 3; @record error files",
+        },
         asks=(
             Missing(
                 "{needed}",
                 "the launcher's list says who ended and when it noticed, not why",
-                "scroll up and select from the first Traceback; torchrun --log-dir logs --redirects 3; @record "
-                "error files",
+                "scroll up and select from the first Traceback; {elsewhere}",
             ),
         ),
         sources=(_ELASTIC,),

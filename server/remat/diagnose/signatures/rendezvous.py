@@ -28,6 +28,7 @@ def _joined(seen: Seen) -> Facts | None:
             "Give every attempt a store of its own (a new MASTER_PORT or rendezvous id): another job, or an earlier "
             "attempt of this one, is registered at this store as well."
         )
+        facts["check"] = "ss -tnp | grep :$MASTER_PORT on the host of rank 0: the processes of one job only"
         return {**facts, "settled": "nobody is absent"}
     facts["came"] = f"Only {joined} of {size} processes reached the rendezvous store"
     facts["remedy"] = "Start every node, with the same MASTER_ADDR and MASTER_PORT, and open the port in the firewall."
@@ -69,11 +70,12 @@ SIGNATURES = (
         cause="{came} within {seconds}.",
         fix="{remedy}",
         extra={
+            "check": "nc -vz $MASTER_ADDR $MASTER_PORT from every node",
             "came": "Fewer processes than the group has (or more) reached the rendezvous store",
             "remedy": "Start every node, with the same MASTER_ADDR and MASTER_PORT, and open the port in the firewall; "
             "more processes than expected: another job or attempt uses the same store.",
         },
-        verify="nc -vz $MASTER_ADDR $MASTER_PORT from every node",
+        verify="{check}",
         asks=(
             Missing(
                 "which process or node never joined ({joined}/{size} clients joined): the log of the missing node",
