@@ -326,3 +326,26 @@ def test_models_of_transformers_are_given_what_their_kind_takes(
     (tmp_path / family).mkdir()
     (tmp_path / family / "config.json").write_text(json.dumps(config))
     assert wanted in str(result(ask(tmp_path, f"hf:{family}")).assumptions)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_packed_sequences_are_taken_to_be_full(tmp_path: Path, ask: Ask, first: bool) -> None:  # noqa: FBT001
+    body = f"""
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    # remat: probe(inputs={{"x": torch.randint(0, 50, (batch, 12)), "lengths": torch.full((batch,), 12)}})
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 8)
+            self.cell = nn.GRU(8, 16, batch_first={first}, bidirectional=True)
+            self.last = nn.Linear(32, 3)
+
+        def forward(self, x, lengths):
+            packed = pack_padded_sequence(self.words(x), lengths.cpu(), batch_first=True, enforce_sorted=False)
+            out, state = self.cell(packed)
+            out, lengths = pad_packed_sequence(out, batch_first=True)
+            return self.last(out[:, :, :]) + self.last(packed.data.new_zeros(32))
+    """
+    said = inputs(ask, tmp_path, f"packed_{first}", body)
+    assert "sequences that are packed all have the full length" in said

@@ -17,6 +17,7 @@ from remat.probe.gpus import UNKNOWN_CONTEXT, as_measured, card
 from remat.probe.kernels import whole_recurrent_layers
 from remat.probe.messages import Range
 from remat.probe.modules import Modules, watching
+from remat.probe.packed import packed_sequences
 from remat.probe.ranks.training import ranks_of
 from remat.probe.replay import peaks_for_cpu, peaks_for_cuda, settle_categories
 from remat.probe.result import Traced, result_of
@@ -85,6 +86,7 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
     trace = Trace()
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly(trace.assume))
+        world.enter_context(packed_sequences(trace.assume))
         ranks = world.enter_context(ranks_of(variant, trace, device))
         trace.fake = world.enter_context(OneDevice(allow_non_fake_inputs=True))
         model = built.make_model()
