@@ -471,3 +471,43 @@ def test_the_reason_of_a_refused_connection_is_quoted() -> None:
 def test_what_to_look_at_belongs_to_the_launcher_that_was_used() -> None:
     report = diagnose("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
     assert "torchrun" not in " ".join([report.verify or "", *(one.how for one in report.missing)])
+
+
+def test_a_notebook_s_arrow_marks_the_line_of_a_frame() -> None:
+    log = (
+        "ValueError                                Traceback (most recent call last)\n"
+        "File c:\\Users\\dev\\cache\\Trainer.py:68, in wrapper(self)\n"
+        "     66 if hasattr(self, 'model'):\n"
+        "---> [68](file:///C:/Users/dev/cache/Trainer.py:68)     output = f(self)\n\nValueError: no\n"
+    )
+    assert "Trainer.py:68 (`output = f(self)`)" in summary(log)
+
+
+def test_a_yaml_error_tells_its_line_and_is_checked_as_yaml() -> None:
+    log = (
+        "yaml.scanner.ScannerError: while scanning for the next token\nfound character that cannot start any token\n"
+        '  in "conf/base.yaml", line 12, column 1'
+    )
+    assert 'in "conf/base.yaml", line 12' in summary(log)
+    assert "yaml.safe_load" in (diagnose(log).verify or "")
+    assert "json" not in (diagnose(log).verify or "")
+
+
+def test_the_banner_of_old_launchers_names_the_rank_and_its_code() -> None:
+    log = "Child process 6740 (local_rank 2) FAILED (exitcode -9)\nError msg: Signal 9 (SIGKILL) received by PID 6740\n"
+    report = diagnose(log)
+    assert report.cause is not None
+    assert report.cause.id == "proc.sigkill_unknown"
+    assert report.initiating_rank == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing", "131072 bytes"),
+        ("No CUDA GPUs are available", "nvidia-smi -L"),
+        ("No executable batch size found, reached zero.", "smallest batch"),
+    ],
+)
+def test_what_a_library_means_is_said_in_full(message: str, said: str) -> None:
+    assert said in fix(_raised(message))

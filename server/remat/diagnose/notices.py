@@ -29,6 +29,11 @@ LAUNCHER = (
         "failed (exitcode",
         r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,6}) \(pid: (?P<pid>\d{1,9})\)",
     ),
+    _mark(
+        "failed",
+        "FAILED (exitcode",  # before torch 1.11
+        r"Child process (?P<pid>\d{1,9}) \(local_rank (?P<local>\d{1,6})\) FAILED \(exitcode (?P<code>-?\d{1,9})\)",
+    ),
     _mark("closing", "closing signal", r"Sending process (?P<pid>\d{1,9}) closing signal (?P<signal>\w+)"),
     _mark("forced", "forcefully exiting", r"forcefully exiting via (?P<signal>\w+)"),
     _mark("death", "death signal", r"Received (?:Signals\.)?(?P<signal>\w+) death signal"),

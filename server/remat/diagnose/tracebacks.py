@@ -39,9 +39,9 @@ _STOP = re.compile(
 )
 # `Error: 0.03` is a line of a table, `ValueError: …` is not.
 _UNHEADED = re.compile(r"^(?:(?:[A-Za-z_]\w*\.){1,12}\w*|\w+)(?:Error|Exception|Unsupported|Interrupt)(?::\s|$)")
+_ARROW = re.compile(r"^-+> (?:\[?\d+\]?(?:\([^)]{0,400}\))?)?(?P<source>.*)")
 _PRINTED = re.compile(r"^[A-Z]{3,4} out of memory\. Tried to allocate ")  # by a program that caught the exception
-_LONGEST_MESSAGE = 60
-_MOST_FRAMES = 200
+_LONGEST_MESSAGE, _MOST_FRAMES = 60, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,7 @@ class Reader:
             return self._outside_of_one(text, number, time)
         if self.style == "message":
             return self._continue_message(text, number, time)
-        if self.style == "rich":
-            return self._in_rich(text, number)
-        return self._in_frames(text, number)
+        return self._in_rich(text, number) if self.style == "rich" else self._in_frames(text, number)
 
     def interrupted(self) -> None:
         """Lines are left out here: what was read before them does not belong to what comes behind."""
@@ -164,12 +162,14 @@ class Reader:
             if self._strange > 20:
                 self.style = ""
             return False
+        if self.style == "notebook":  # of the lines that it shows around a frame's, an arrow marks that
+            body = arrow["source"] if (arrow := _ARROW.match(body)) else ""
         if self._frames and not self._sources[-1] and (source := body.strip()) and source[0] not in "^~-":
             self._sources[-1] = source[:200]
         return True
 
     def _in_rich(self, text: str, number: int) -> bool:
-        inner = text.partition("\u2502")[2].rpartition("\u2502")[0].strip() if "\u2502" in text else ""
+        inner = text.partition("\u2502")[2].rpartition("\u2502")[0].strip()
         if "\u2570" in text or "\u2514" in text:
             self._strange = 1
             return True

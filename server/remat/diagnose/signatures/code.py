@@ -32,6 +32,15 @@ def _dtypes(seen: Seen) -> Facts | None:
     return None if same else seen.facts
 
 
+def _parsed(seen: Seen) -> Facts | None:
+    facts = {**seen.facts, "what": " ".join(seen.facts["what"].split())}
+    if "yaml" in facts:
+        facts["check"] = "python -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))' FILE"
+    elif "TOML" in seen.text:
+        facts["check"] = "python -c 'import sys, tomllib; tomllib.load(open(sys.argv[1], \"rb\"))' FILE"
+    return facts
+
+
 def _embedding(seen: Seen) -> Facts | None:
     return seen.facts
 
@@ -175,15 +184,16 @@ SIGNATURES = (
             "ScannerError",
             "ParserError",
         ),
-        pattern=r"JSONDecodeError: (?P<what>.{1,200})|(?:yaml\.\S+|ScannerError|ParserError): "
-        r"(?P<what2>.{1,200})|TOMLDecodeError: (?P<what3>.{1,200})",
+        pattern=r"JSONDecodeError: (?P<what>.{1,200})|(?P<yaml>yaml\.\S+|ScannerError|ParserError): "
+        r"(?P<what2>.{1,200}(?:\n.{1,200}){0,5})|TOMLDecodeError: (?P<what3>.{1,200})",
+        read=_parsed,
         weight=1,
         cause="A configuration or data file does not parse: {what}",
         fix="Correct the syntax of the file at the position the message gives (trailing comma, indentation, an "
         "empty file).",
-        verify="python -m json.tool FILE (or: python -c 'import yaml,sys; yaml.safe_load(open(sys.argv[1]))' FILE)",
+        verify="{check}",
         sources=("json/decoder.py, yaml/scanner.py",),
-        extra={"what": "the message gives the position."},
+        extra={"what": "the message gives the position.", "check": "python -m json.tool FILE"},
         examples=("json.decoder.JSONDecodeError: Expecting ',' delimiter: line 4 column 3 (char 60)",),
     ),
     Signature(
