@@ -23,5 +23,16 @@ journey(
     await editor.shot("why");
     await page.locator("#effect .link", { hasText: "tower.py:13" }).first().click();
     await editor.cursorIsAt(13);
+
+    await editor.goTo("checkpoint(block", 0);
+    await editor.quickFixes();
+    await editor.choose("Use the non-reentrant variant");
+    await page.locator("#outdated", { hasText: "tower.py has changed since" }).waitFor();
+    await page.locator(".bar.changed button", { hasText: "Compare memory before and after" }).click();
+    await page.locator("#compared").waitFor({ timeout: 90_000 });
+    await probed(page);
+    match(await page.locator("#compared tbody").innerText(), /Recomputed\s+nothing\s+4 × Linear/);
+    match(await page.locator("#effect-verdict").innerText(), /^Yes\./);
+    await editor.shot("after the fix");
   },
 );

@@ -167,6 +167,10 @@ def test_tabs_line_ends_and_a_byte_order_mark_stay() -> None:
         ("for block in self.blocks:\n    x, cache = block(x, cache)\nreturn x", "`cache` looks like a cache"),
         ("for block in self.blocks:\n    x = block(x, **extra)\nreturn x", r"unpacked with `\*\*`"),
         ("for block in self.blocks[1:]:\n    x = block(x)\nreturn x", "a part of the blocks"),
+        (
+            "for i in range(4):\n    block = self.blocks[i]\n    if i:\n        block = self.last\n    x = block(x)",
+            "not a block of the list each time",
+        ),
         ("for block in self.blocks:\n    x = run(block, x)\nreturn x", "does not run `blocks"),
         ("for block in self.blocks:\n    x = block(x)\n    log(block)\nreturn x", "more with a block than call it"),
         ("for block in self.blocks:\n    x = block(\n        x,  # tokens\n    )\nreturn x", "a comment"),

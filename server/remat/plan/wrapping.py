@@ -68,7 +68,19 @@ def _refuse(source: Source, loop: LayerLoop) -> None:
     function = loop.function
     if function is None or next((p.name.value for p in function.params.params), "") != "self":
         raise UnfitError("the loop is not in a method, so that `self.training` cannot be asked")
+    if _may_be_another(loop):
+        raise UnfitError("what the loop calls is not a block of the list each time")
     _refuse_arguments(loop.plain[0])
+
+
+def _may_be_another(loop: LayerLoop) -> bool:
+    """Whether the name that is called is bound more than once: to a block in one branch, to another in the next."""
+    called = loop.plain[0].func
+    if not isinstance(called, cst.Name):
+        return False
+    assigned = (node for node in walk(loop.loop.body) if isinstance(node, cst.Assign))
+    bound = [name for node in assigned for one in node.targets for name in targets(one.target)]
+    return [*targets(loop.loop.target), *bound].count(called.value) > 1
 
 
 def _refuse_arguments(call: cst.Call) -> None:
