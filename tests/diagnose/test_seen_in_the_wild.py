@@ -511,3 +511,24 @@ def test_the_banner_of_old_launchers_names_the_rank_and_its_code() -> None:
 )
 def test_what_a_library_means_is_said_in_full(message: str, said: str) -> None:
     assert said in fix(_raised(message))
+
+
+RECOMPUTED = (
+    "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors "
+)
+RECOMPUTED += "have different metadata than during the forward pass."
+
+
+def test_a_rank_that_wrote_into_another_s_line_takes_none_of_it() -> None:
+    rows = [
+        RECOMPUTED,
+        "tensor at position 46:",
+        "saved metadata: {'shape': torch.Size([65, 8]), 'dtype': torch.float16}",
+    ]
+    rows.append("recomputed metadata: {'shape': torch.Size([64, 8]),[rank13]: Traceback (most recent call last):")
+    assert "shape [65, 8] in forward, [64, 8] when recomputed" in summary("".join(f"[rank11]: {row}\n" for row in rows))
+
+
+def test_a_list_of_recomputed_tensors_that_is_cut_off_leaves_no_hole() -> None:
+    assert "cut off" in summary(RECOMPUTED)
+    assert "shape  in" not in summary(RECOMPUTED)

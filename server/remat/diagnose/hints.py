@@ -30,15 +30,15 @@ _REMEDIES = (
     (
         r"(?P<call>[\w.<>]{1,200}\(\)) got an unexpected keyword argument '(?P<name>\w{1,100})'",
         (
-            "Let {call} take `{name}` (a parameter or **kwargs), or call it with a version of the library that does not "
-            "pass it{where}."
+            "Let {call} take `{name}` (a parameter or **kwargs), or call it with a version of the library that does "
+            "not pass it{where}."
         ),
     ),
     (
         r"out of resource: (?P<what>[\w ]{1,40}), Required: (?P<asked>\d{1,12}), Hardware limit: (?P<limit>\d{1,12})",
         (
-            "A Triton kernel asks for {asked} bytes of {what} per block and this GPU has {limit}: smaller block sizes or "
-            "num_stages{where}, a smaller head dimension, or another kernel."
+            "A Triton kernel asks for {asked} bytes of {what} per block and this GPU has {limit}: smaller block sizes "
+            "or num_stages{where}, a smaller head dimension, or another kernel."
         ),
     ),
     (
@@ -59,8 +59,9 @@ _REMEDIES = (
     (
         r"\b(?P<status>(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CUFFT)_STATUS_\w{1,60})",
         (
-            "{status} names a step, not a reason: rerun with CUDA_LAUNCH_BLOCKING=1 (an earlier kernel may have failed), "
-            "look at the free memory just before, and compare the library's version with the one that torch was built for."
+            "{status} names a step, not a reason: rerun with CUDA_LAUNCH_BLOCKING=1 (an earlier kernel may have "
+            "failed), look at the free memory just before, and compare the library's version with the one that torch "
+            "was built for."
         ),
     ),
 )

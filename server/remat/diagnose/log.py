@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BAR = re.compile(r"\d+%\|[^|\r]{0,400}\|[^\[\r]{0,80}\[[^\]\r]{0,120}\]")
 _BARE_BAR = re.compile(r"^[^|\r]{0,80}\|\s*\d+/\d+ \[[^\]\r]{0,120}\]")
+_INTO = re.compile(r"(?<=\S)(?=\[rank\d{1,6}\]: )")  # where a rank wrote into another's line
 _ESCAPED = '\\n  File "'  # a traceback in a string that was printed as Python writes it
 WIDTHS = (80, 100, 120, 132, 160)
 _LOOK_AHEAD = 400
@@ -82,6 +83,8 @@ def pieces(line: str) -> list[str]:
     parts = [part for part in line.split("\r") if part] if "\r" in line else [line]
     if _ESCAPED in line and line.lstrip()[:1] not in "\u2502\u2514":  # what loguru draws below a frame is cut short
         parts = [piece for part in parts for piece in part.split("\\n")]
+    if line.find("[rank", 1) > 0:
+        parts = [piece for part in parts for piece in _INTO.split(part)]
     if "%|" not in line and "it/s]" not in line:
         return parts
     return [piece for part in parts for piece in _around_bars(part)]

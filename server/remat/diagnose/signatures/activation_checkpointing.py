@@ -21,7 +21,9 @@ def _not_partitioned(seen: Seen) -> Facts | None:
     if recomputed == "[0]" and saved != "[0]":
         return None
     before, after = seen.facts.get("saved_dtype", ""), seen.facts.get("recomputed_dtype", "")
-    if before != after:
+    if not saved:
+        why = "which tensors these are is cut off"
+    elif before and after and before != after:
         why = f"dtype {before} in forward, {after} when recomputed: autocast was on in one pass only"
     else:
         why = f"shape {saved} in forward, {recomputed} when recomputed"
