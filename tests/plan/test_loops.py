@@ -171,10 +171,13 @@ def test_tabs_line_ends_and_a_byte_order_mark_stay() -> None:
             "for i in range(4):\n    block = self.blocks[i]\n    if i:\n        block = self.last\n    x = block(x)",
             "not a block of the list each time",
         ),
-        ("for block in self.blocks:\n    x = run(block, x)\nreturn x", "does not run `blocks"),
+        (
+            "for block in self.blocks:\n    x = run(block, x)\nreturn x",
+            "another class does, or it runs them one by one",
+        ),
         ("for block in self.blocks:\n    x = block(x)\n    log(block)\nreturn x", "more with a block than call it"),
         ("for block in self.blocks:\n    x = block(\n        x,  # tokens\n    )\nreturn x", "a comment"),
-        ("x = [block(x) for block in self.blocks]\nreturn x", "does not run `blocks"),
+        ("x = [block(x) for block in self.blocks]\nreturn x", "another class does, or it runs them one by one"),
         ("with torch.no_grad():\n    for block in self.blocks:\n        x = block(x)\nreturn x", "in training"),
     ],
 )
@@ -255,3 +258,20 @@ def test_a_model_with_transformers_own_switch_is_left_to_it() -> None:
     text = text.replace("class Tower(nn.Module)", "class Tower(PreTrainedModel)")
     assert "transformers' own switch" in refused(text).why
     assert refused(text).code.startswith("model.gradient_checkpointing_enable(")
+
+
+def test_a_class_of_another_file_is_named_with_where_it_is() -> None:
+    said = "`GPT` of `model` runs `transformer.h.*`: probe that class in its own file, and apply the plan there"
+    plan = Plan("all", (Blocks("transformer.h.*", 4, 4),))
+    script = "from model import GPT\n\nnet = GPT(8)\n"
+    outcome = write(script, Place("net"), plan, Context())
+    assert isinstance(outcome, ByHand)
+    assert outcome.why == said
+    held = (
+        "from torch import nn\nfrom model import GPT\n\n\nclass Lit(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.net = GPT(8)\n\n"
+        "    def forward(self, x):\n        return self.net(x)\n"
+    )
+    outcome = write(held, Place("Lit"), Plan("all", (Blocks("net.transformer.h.*", 4, 4),)), Context())
+    assert isinstance(outcome, ByHand)
+    assert outcome.why == said.replace("transformer.h.*", "net.transformer.h.*")

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from remat.lint.code.source import Call
 from remat.lint.code.syntax import dotted
 from remat.lint.layers.classes import ancestry
+from remat.plan.stacks import imported_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,14 @@ def owners_at(code: Code, place: Place) -> list[Klass]:
     return around or made or list(code.known.values())
 
 
+def imported_at(code: Code, place: Place) -> str:
+    """`model.GPT` where the target is `net = GPT(…)` and `from model import GPT` brought the class; else empty."""
+    for call in _calls(code, place):
+        if name := imported_class(call):
+            return name
+    return ""
+
+
 def bases(code: Code, owner: Klass) -> set[str]:
     return {base for klass in ancestry(owner, code.known) for base in klass.bases}
 
@@ -39,13 +49,20 @@ def _covers(code: Code, klass: Klass, line: int) -> bool:
 
 def _made(code: Code, place: Place) -> Iterator[Klass]:
     """The class in `model = Tower(…)`, for the variable `model` or the line of that statement."""
-    for at in code.source.nodes(cst.Assign):
-        called = at.node.value.func if isinstance(at.node.value, cst.Call) else None
-        klass = code.known.get(".".join(dotted(called))) if called is not None else None
-        if klass is None:
+    for call in _calls(code, place):
+        klass = code.known.get(".".join(dotted(call.node.func)))
+        if klass is not None:
+            yield klass
+
+
+def _calls(code: Code, place: Place) -> Iterator[Call]:
+    source = code.source
+    for at in source.nodes(cst.Assign):
+        value = at.node.value
+        if not isinstance(value, cst.Call):
             continue
-        span = code.source.span(at.place, at.node)
-        line = code.source.text.count("\n", 0, span.start) + 1 if span else None
+        span = source.span(at.place, at.node)
+        line = source.text.count("\n", 0, span.start) + 1 if span else None
         names = [".".join(dotted(one.target)) for one in at.node.targets]
         if (place.name is not None and place.name in names) or (place.line is not None and place.line == line):
-            yield klass
+            yield Call(value, at.scope, at.place, source.meanings(value.func, at.scope, at.place))

@@ -46,10 +46,13 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """They are run by a class that is not in this file, or not in a way that is seen. `seen`: the class last seen."""
+    """They are run by a class that is not in this file, or not in a way that is seen. `seen`: the class last seen.
+
+    `made`: the class that it keeps for that part, as imported: `model.GPT`; empty where it is not seen.
+    """
 
     seen: str
-    attribute: str
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def find(code: Code, owner: Klass, path: list[str], depth: int = _DEPTH) -> Ran 
     kept = [made for klass in family for made in _assigned(code.source, klass, f"self.{path[0]}")] if path else []
     if len(path) > 1 and depth and kept:
         return _below(code, owner, path, kept[-1], depth - 1)
-    return Elsewhere(owner.name, layers)
+    return Elsewhere(owner.name)
 
 
 def _below(code: Code, owner: Klass, path: list[str], made: Call, depth: int) -> Ran | Library | Elsewhere:
@@ -84,13 +87,18 @@ def _below(code: Code, owner: Klass, path: list[str], made: Call, depth: int) ->
         inside = {".".join(dotted(one.node.func)) for one in listed}
         if len(inside) == 1 and len(path) > 2 and (name := inside.pop()) in code.known:
             return find(code, code.known[name], path[2:], depth)
-        return Elsewhere(owner.name, ".".join(["self", *path]))
+        return Elsewhere(owner.name)
     name = ".".join(dotted(made.node.func))
     if name in code.known:
         return find(code, code.known[name], rest, depth)
     if made.names and all(_of_library(one) for one in made.names):
         return Library(f"self.{path[0]}", made)
-    return Elsewhere(owner.name, ".".join(["self", *path]))
+    return Elsewhere(owner.name, imported_class(made))
+
+
+def imported_class(made: Call) -> str:
+    """`model.GPT` for a call of what `from model import GPT` brought; empty for what cannot be told."""
+    return next(iter(made.names)) if len(made.names) == 1 and not any("?" in one for one in made.names) else ""
 
 
 def _of_library(name: str) -> bool:

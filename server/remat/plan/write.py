@@ -13,7 +13,7 @@ from remat.lint.layers.sites import sites
 from remat.plan.differing import one_edit
 from remat.plan.hugging_face import by_library, model_on, write_for_library
 from remat.plan.loops import write_loops
-from remat.plan.owners import bases, owners_at
+from remat.plan.owners import bases, imported_at, owners_at
 from remat.plan.plan import ByHand, Written
 from remat.plan.stacks import Code, Elsewhere, Library, Ran, find
 
@@ -55,16 +55,16 @@ def _written(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
     if any(base.endswith(_OF_TRANSFORMERS) for owner in owners[:1] for base in bases(code, owner)):
         line = f"model.{_ENABLE}"
         return ByHand("it has transformers' own switch: use it where the model is made", line)
-    return _in_classes(code, owners, plan, context)
+    return _in_classes(code, owners, imported_at(code, place), plan, context)
 
 
-def _in_classes(code: Code, owners: list[Klass], plan: Plan, context: Context) -> Outcome:
+def _in_classes(code: Code, owners: list[Klass], imported: str, plan: Plan, context: Context) -> Outcome:
     ran: list[tuple[int, Ran]] = []
     for number, blocks in enumerate(plan.blocks):
         results = [find(code, owner, _path(blocks.path)) for owner in owners]
         seen = [one for one in results if not isinstance(one, Elsewhere)]
         if not seen:
-            return _elsewhere(next((r for r in results if isinstance(r, Elsewhere)), None), blocks.path)
+            return _elsewhere(next((r for r in results if isinstance(r, Elsewhere)), None), blocks.path, imported)
         if len({one.owner.name if isinstance(one, Ran) else one.name for one in seen}) > 1:
             return ByHand("several classes of this file run blocks of that name: probe the class that is meant", _CALL)
         if isinstance(seen[0], Library):
@@ -79,9 +79,16 @@ def _path(pattern: str) -> list[str]:
     return parts[:-1] if parts[-1] == "*" else parts
 
 
-def _elsewhere(found: Elsewhere | None, path: str) -> ByHand:
-    where = f"`{found.seen}` of this file does not run `{path}` in a loop" if found else "no class is in this file"
-    return ByHand(f"{where}: the class that does is elsewhere, or runs them one by one", _CALL)
+def _elsewhere(found: Elsewhere | None, path: str, imported: str) -> ByHand:
+    name = found.made if found is not None and found.made else imported
+    module, _, last = name.rpartition(".")
+    if module:
+        why = f"`{last}` of `{module}` runs `{path}`: probe that class in its own file, and apply the plan there"
+    elif found is not None:
+        why = f"`{found.seen}` does not run `{path}` in a loop: another class does, or it runs them one by one"
+    else:
+        why = f"no class of this file runs `{path}`"
+    return ByHand(why, _CALL)
 
 
 def _checked(text: str, outcome: Written, context: Context) -> Outcome:
