@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 from functools import partial
+from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import torch
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 FOR_LOOP = "adamw-forloop"
+T = TypeVar("T")
 
 
 def estimated(make: Callable[[], nn.Module] = Net, **variant: object) -> VariantResult:
@@ -53,8 +55,21 @@ def estimated(make: Callable[[], nn.Module] = Net, **variant: object) -> Variant
 def really(
     size: int, wrap: Callable[[nn.Module], nn.Module], make: Callable[[], nn.Module] = Net, **optimizer: object
 ) -> dict[str, int]:
-    with pretending(size):
-        return taken(make(), wrap, **{"foreach": False, **optimizer})
+    def run() -> dict[str, int]:
+        with pretending(size):
+            return taken(make(), wrap, **{"foreach": False, **optimizer})
+
+    return settled(run)
+
+
+def settled(run: Callable[[], T], alike: Callable[[T, T], bool] = eq) -> T:
+    """
+    What two of at most three runs say.
+
+    On a busy machine torch's profiler loses a block now and then, and gloo's threads keep a buffer for a while.
+    """
+    first, second = run(), run()
+    return first if alike(first, second) or alike(first, run()) else second
 
 
 def held(result: VariantResult, category: str) -> int:
@@ -88,14 +103,17 @@ def test_the_estimate_is_what_a_rank_takes_of_many_families_of_models(name: str,
     variant = Variant(
         "v", checkpointing, reentrant=reentrant, optimizer=FOR_LOOP, world_size=4, sharding="fsdp2", grad_accum=2
     )
-    with pretending(4):
-        model, _ = apply_variant(built.make_model().train(), variant)
-        shard(model, variant)
-        own = held_bytes(model)
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-            train(built, variant, model)
-        most = most_alive(own, profiler)
-    assert estimate(built, variant, "cpu").allocated_bytes == pytest.approx(most, rel=0.001)
+
+    def most() -> int:
+        with pretending(4):
+            model, _ = apply_variant(built.make_model().train(), variant)
+            shard(model, variant)
+            own = held_bytes(model)
+            with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+                train(built, variant, model)
+            return most_alive(own, profiler)
+
+    assert estimate(built, variant, "cpu").allocated_bytes == pytest.approx(settled(most), rel=0.001)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +163,13 @@ def test_parameters_gradients_and_state_are_those_of_a_real_group() -> None:
 
 
 def over_gloo(how: str) -> list[dict[str, int]]:
+    def alike(these: list[dict[str, int]], those: list[dict[str, int]]) -> bool:
+        return all(a["most"] == pytest.approx(b["most"], rel=0.0005) for a, b in zip(these, those, strict=True))
+
+    return settled(partial(once_over_gloo, how), alike)
+
+
+def once_over_gloo(how: str) -> list[dict[str, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
