@@ -238,10 +238,17 @@ def test_the_user_s_own_folder_called_torch_is_the_user_s_code() -> None:
     assert place(log) == "/home/dev/torch/models/net.py:12"
 
 
-@pytest.mark.parametrize("line", ["WARNING: no metadata file found", "Parameters: 123M trainable"])
+TABLE = ["WARNING: no metadata file found", "Parameters: 123M trainable", "Iteration: 5", "Timeout: 30", "Error: 0.03"]
+
+
+@pytest.mark.parametrize("line", TABLE)
 def test_a_word_before_a_colon_below_an_indented_line_is_no_exception(line: str) -> None:
     assert not diagnose(f"  num_layers ........ 12\n{line}\n").failed
     assert not diagnose(f"  num_layers ........ 12\n{line}\n").also[1:]
+
+
+def test_an_exception_below_an_indented_line_is_still_one() -> None:
+    assert diagnose("    a2b(text)\nbinascii.Error: bad padding\n").failed
 
 
 def test_ddp_is_heard_where_two_processes_wrote_into_each_other() -> None:

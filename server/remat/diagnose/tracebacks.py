@@ -34,10 +34,10 @@ _LINKS = (
 _STOP = re.compile(
     r"^(?:\[(?!/[^\]\s]{1,200}\.(?:cc|cpp|cu|h):\d+\])[^\]]{0,80}\]"  # not where C++ code raised what the message holds
     r"|[EWIF]\d{4} |srun: |slurmstepd: |wandb: |={8}|-{20}|\$ |[\w.@~:/() -]{0,60}\$ |step\b"
-    r"|epoch\b|Epoch\b"
-    r"|iteration\b|INFO\b|WARNING\b|DEBUG\b|terminate called|Exception ignored|.{0,60}\d+%\|)"
+    r"|epoch\b|Epoch\b|iteration\b|INFO\b|WARNING\b|DEBUG\b|terminate called|Exception ignored|.{0,60}\d+%\|)"
 )
-# `Error: 0.03` is a line of a table, `ValueError: …` is not.
+# `Error: 0.03` and `Timeout: 30` are lines of a table, `ValueError: …` is not.
+_NAMED = re.compile(rf"^[\w.]*[a-z0-9.]{_ENDING.pattern.removesuffix('$')}(?::\s|$)")
 _UNHEADED = re.compile(r"^(?:(?:[A-Za-z_]\w*\.){1,12}\w*|\w+)(?:Error|Exception|Unsupported|Interrupt)(?::\s|$)")
 _ARROW = re.compile(r"^-+> (?:\[?\d+\]?(?:\([^)]{0,400}\))?)?(?P<source>.*)")
 _PRINTED = re.compile(r"^[A-Z]{3,4} out of memory\. Tried to allocate ")  # by a program that caught the exception
@@ -235,7 +235,7 @@ class Reader:
             self._raise(("", text), number)
             self.close()
             return True
-        cut_off = _UNHEADED.match(text) or (before[:1] in {" ", "\t", "^"} and _ENDING.search(text.partition(":")[0]))
+        cut_off = _UNHEADED.match(text) or (before[:1] in {" ", "\t", "^"} and _NAMED.match(text))
         if cut_off and text[:1].strip() and "Warning: " not in text and (raised := _exception(text)):
             self._first, self._time, self._ignored = number, time, False
             self._raise(raised, number)
