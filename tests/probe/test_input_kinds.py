@@ -349,3 +349,53 @@ def test_packed_sequences_are_taken_to_be_full(tmp_path: Path, ask: Ask, first: 
     """
     said = inputs(ask, tmp_path, f"packed_{first}", body)
     assert "sequences that are packed all have the full length" in said
+
+
+def test_a_question_about_values_while_a_model_is_made_is_answered_and_said(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            weight = torch.linalg.qr(torch.randn(8, 8))[0]
+            if torch.det(weight) < 0:
+                weight = -weight
+            self.weight = nn.Parameter(weight)
+
+        def forward(self, x: Tensor, start: int):
+            return nn.functional.linear(x[:, start:], self.weight)
+    """
+    said = inputs(ask, tmp_path, "turned_net", body)
+    assert "start: 0" in said
+    assert "while the model is made, a value read from a tensor" in said
+
+
+def test_a_model_without_a_forward_is_told_so(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(8, 8)
+
+        def encode(self, x):
+            return self.first(x)
+    """
+    write(tmp_path, no_forward=HEAD + body)
+    asked = failure(ask(tmp_path, "no_forward.py:Net")).missing
+    assert asked is not None
+    assert asked.fact == "what a step calls: `Net` has no forward"
+
+
+def test_sizes_in_inputs_that_were_not_given_are_said_and_suit_batch_normalisation(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    # remat: probe(inputs={"x": torch.randn(batch, 8)})
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+
+        def forward(self, x):
+            return self.norm(x)
+    """
+    said = inputs(ask, tmp_path, "normed_net", body)
+    assert "batch in inputs= is 8 (--batch)" in said
+    assert "seq in inputs=" not in said

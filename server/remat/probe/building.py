@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from remat.probe.lenient import Unknowable, assume
+from remat.probe.weights import note
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from remat.probe.calls import Callee
+    from remat.probe.lenient import Assumed
 
 _SMALL = 100_000
 
@@ -47,12 +51,24 @@ class _RealStaysReal(TorchDispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         if FakeTensor in types:
-            return func(*args, **(kwargs or {}))
+            return _answered(func, args, kwargs or {})
         tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if tensors and not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in tensors):
             with torch.utils._python_dispatch._disable_current_modes():
                 return func(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+
+def _answered(func: Callee[object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run an operator on fakes; a question about their values has a likely answer, which is said."""
+    try:
+        return func(*args, **kwargs)
+    except Unknowable as error:
+        assumed: dict[Assumed, int] = {}
+        value = assume(cast("torch._ops.OpOverload", func), args, error, assumed, None)
+        for what in assumed:
+            note(f"while the model is made, {what}")
+        return value
 
 
 def _real(linspace: Callee[torch.Tensor]) -> Callee[torch.Tensor]:

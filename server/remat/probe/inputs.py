@@ -47,6 +47,7 @@ _LENGTHS = (
 _TENSOR = re.compile(r"(torch\.)?((Long|Int|Float|Half|Bool)?Tensor)")
 _TENSORS = re.compile(r"((typing\.)?(list|sequence)\[)(torch\.)?tensor\]")
 _MAPPINGS = re.compile(r"list\[(typing\.)?dict\[str, (torch\.)?tensor\]\]")
+_PLAIN: dict[str, int | float] = {"int": 0, "float": 1.0, "bool": False}
 _OBJECTS = 10  # in a picture, for models that find objects
 _PICTURE = (480, 640)  # for models that resize what they are given
 _TARGETS = ("targets", "target", "labels", "label", "y")
@@ -101,7 +102,7 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
         found[taken.needed[0]] = Use(consumer=first_with_weights(model))
     names = [*taken.needed, *taken.expected]
     known = facts(model, spec.image, sides_of_data(place.path))
-    choices = {name: _choices(name, found.get(name, Use()), model, known, taken.lists) for name in names}
+    choices = {name: _choices(name, found.get(name, Use()), model, known, taken) for name in names}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
     for values in _combinations(taken, choices, known):
@@ -126,13 +127,13 @@ def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Fact
         yield from _likeliest_first({**needed, **also})
 
 
-def _choices(
-    name: str, use: Use, model: nn.Module, known: Facts, lists: Mapping[str, Literal["tensors", "mappings"]]
-) -> list[Value]:
-    if name in lists:
+def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: _Taken) -> list[Value]:
+    if name in taken.plain:
+        return [taken.plain[name]]
+    if name in taken.lists:
         height, width = known.image or _PICTURE
         mapping = (("boxes", Shape((_OBJECTS, 4), "box")), ("labels", Shape((_OBJECTS,), "int", 2)))
-        return [PerSample(Shape((known.channels or 3, height, width)) if lists[name] == "tensors" else mapping)]
+        return [PerSample(Shape((known.channels or 3, height, width)) if taken.lists[name] == "tensors" else mapping)]
     if use.keys and use.consumer is None:
         firsts = {key: [c for c in candidates(key, Use(), known) if isinstance(c, Shape)] for key in use.keys}
         return [{key: next(iter(shapes), Shape(("batch", SEQ))) for key, shapes in firsts.items()}]
@@ -150,12 +151,17 @@ class _Taken:
     optional: list[str]
     lists: dict[str, Literal["tensors", "mappings"]]
     """those that are lists with one entry for each sample, as their annotation says"""
+    plain: dict[str, int | float]
+    """those that are numbers, as their annotation says"""
 
 
 def _parameters(model: nn.Module, place: Location) -> _Taken:
     parameters = list(inspect.signature(real_forward(model)).parameters.values())
     open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
     needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
+    if "_forward_unimplemented" in str(getattr(type(model), "forward", "")):
+        how = "write remat_probe.py with build(), which returns a module whose forward does what a step does"
+        raise FactMissingError(f"what a step calls: `{type(model).__name__}` has no forward", how, place)
     if not needed and (open_ended or not parameters):
         raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
     if not needed:
@@ -164,7 +170,8 @@ def _parameters(model: nn.Module, place: Location) -> _Taken:
     types = commented_types(real_forward(model))
     lists = {p.name: kind for p in parameters if (kind := _list_of(types.get(p.name) or _annotation(p))) is not None}
     expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
-    return _Taken(needed, expected, [p.name for p in left if p.name not in expected], lists)
+    plain = {p.name: _PLAIN[_annotation(p)] for p in parameters if _annotation(p) in _PLAIN}
+    return _Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain)
 
 
 def _annotation(parameter: inspect.Parameter) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
@@ -118,8 +119,7 @@ def _once(made: Made) -> nn.Module:
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     batch, seq = batch or made.spec.batch, seq or made.spec.seq
     if made.spec.inputs is not None:
-        inputs = _spelled(made, made.spec.inputs, model, batch, seq)
-        known.of_batch = ()
+        inputs, known.of_batch = _spelled(made, made.spec.inputs, model, batch, seq)
     elif known.found is None:
         base = _inmost(model)
         inputs = hugging_face_inputs.make_batch(base, batch, seq)
@@ -130,10 +130,17 @@ def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: 
     return inputs
 
 
-def _spelled(made: Made, expression: str, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
-    names: dict[str, object] = {"batch": batch or 1, "seq": seq or 256, "torch": torch}
-    value = evaluate(cast("File", made.file), expression, names)
-    return as_inputs(value, dtype_of_floats(model))
+def _spelled(
+    made: Made, expression: str, model: nn.Module, batch: int | None, seq: int | None
+) -> tuple[Inputs, tuple[str, ...]]:
+    """Evaluate the inputs as the user wrote them; say which sizes in them were not given."""
+    several = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
+    sizes = {"batch": batch or (8 if several else 1), "seq": seq or 256}
+    given = {"batch": batch, "seq": seq}
+    said = (f"{name} in inputs= is {size} (--{name})" for name, size in sizes.items() if given[name] is None)
+    named = {n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)}
+    value = evaluate(cast("File", made.file), expression, {**sizes, "torch": torch})
+    return as_inputs(value, dtype_of_floats(model)), tuple(s for s in said if s.split()[0] in named)
 
 
 def as_inputs(value: object, dtype: torch.dtype = torch.float32) -> Inputs:

@@ -38,7 +38,7 @@ def packed_sequences(assume: Callable[[str], None]) -> Iterator[None]:
 
 def _packing(assume: Callable[[str], None], pack: Callee[object]) -> Callee[object]:
     def full(padded: torch.Tensor, lengths: torch.Tensor, batch_first: object) -> object:
-        if not _is_fake(lengths):
+        if not _is_fake(lengths) and not _is_fake(padded):
             return pack(padded, lengths, batch_first)
         assume(_ASSUMED)
         steps_first = padded.transpose(0, 1) if batch_first else padded

@@ -55,6 +55,11 @@ def set_aside() -> tuple[str, ...]:
     return said
 
 
+def note(text: str) -> None:
+    """Say something that was assumed while the model was made."""
+    _said.append(text)
+
+
 def left_out() -> tuple[str, ...]:
     return tuple(dict.fromkeys(_options.get(sys.argv[0], ())))
 
