@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import transformers
-from bench.published import torchtitan
+from bench.published import adapters, torchtitan
 from bench.published.nf4 import Linear4bit, quantised
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.integrations import sdpa_attention
 
 from remat.probe.built import Built, Inputs
-from remat.probe.messages import Variant
+from remat.probe.messages import AS_WRITTEN, Variant
 
 MODELS = json.loads((Path(__file__).parent / "models.json").read_text())
 MIB, GIB = 2**20, 2**30
@@ -35,6 +36,10 @@ class Call:
     phases: dict[str, float]
     context: float
     kernels: contextlib.AbstractContextManager[object]
+    emptied: bool = False
+    """reserved is that of the last step, with the cache emptied before it"""
+    beside: int = 0
+    """bytes that the script keeps on the GPU for other things"""
 
 
 class NotComparableError(Exception):
@@ -46,6 +51,8 @@ def call_of(row: dict) -> Call:
     refuse(row, settings)
     if settings.get("world_size", 1) != 1:
         return call_of_many_ranks(row)
+    if row["sub"] in {"peft-MetaMathQA", "peft-image-gen"}:
+        return call_of_adapters(row)
     name, (family, config) = model_of(settings["model"])
     causal = "SequenceClassification" not in settings["model"]
     assumptions = (f"model {name}: {family} with its public config",)
@@ -70,6 +77,18 @@ def call_of(row: dict) -> Call:
     return Call(built, variant, row["gpu"], published, phases, context_of(row), kernels_of(settings))
 
 
+def call_of_adapters(row: dict) -> Call:
+    settings, of_text = row["settings"], row["sub"] == "peft-MetaMathQA"
+    if of_text:
+        _, (_, config) = model_of(settings["model"])
+        built, beside = adapters.built_for_metamath(settings, config), 0
+    else:
+        built, beside = adapters.built_for_flux(settings), adapters.FLUX_BESIDE
+    variant = Variant(row["name"], checkpointing="none" if of_text else AS_WRITTEN)
+    kernels = contextlib.nullcontext()
+    return Call(built, variant, row["gpu"], figures(row), {}, 0.0, kernels, emptied=True, beside=beside)
+
+
 def call_of_many_ranks(row: dict) -> Call:
     settings = row["settings"]
     variant = Variant(row["name"], world_size=settings["world_size"])
@@ -81,8 +100,10 @@ def call_of_many_ranks(row: dict) -> Call:
 def refuse(row: dict, settings: dict) -> None:
     if row["tier"] in {"no", "repeat"}:
         raise NotComparableError(row["why_not"] or "repeat of another row")
-    if "FLUX" in settings["model"]:
-        raise NotComparableError("needs diffusers, which the runner does not build")
+    if "FLUX" in settings["model"] and importlib.util.find_spec("diffusers") is None:
+        raise NotComparableError("needs diffusers, which is not installed")
+    if row["sub"].startswith("peft-") and importlib.util.find_spec("peft") is None:
+        raise NotComparableError("needs peft, which is not installed")
     if settings.get("world_size", 1) != 1 and row["sub"] != "torchtitan":
         raise NotComparableError("several GPUs, not by fully_shard")
     if row["versions"].get("torch", "").startswith(("about 1.", "1.")):
@@ -93,7 +114,7 @@ def refuse(row: dict, settings: dict) -> None:
         raise NotComparableError(f"no step, but {settings['phase']!r}")
     if settings.get("compile"):
         raise NotComparableError("torch.compile")
-    if not isinstance(settings.get("seq"), int):
+    if not isinstance(settings.get("seq"), int) and not row["sub"].startswith("peft-"):
         raise NotComparableError(f"the sequence length is no number: {settings.get('seq')!r}")
 
 
