@@ -6,6 +6,7 @@ import { type Knobs, knobsOf, nameOfWay, sameStep } from "../knobs";
 import { inBytes } from "../numbers";
 import type { Figures, FromPage, PlanPlace } from "../page_messages";
 import { applyButton, outcome } from "./applying";
+import { tableOf } from "./table";
 
 type Send = (message: FromPage) => void;
 type Turn = (knobs: Knobs) => void;
@@ -79,31 +80,15 @@ function changes(
   send: Send,
 ): Child {
   if (rows.length === 0) return element("p", {}, "No single change that Remat knows lowers the peak by more than 2 %.");
-  const head = ["Change", "Peak", "Saves", "Peak in"];
   const made = rows.map((row, index) => {
-    const cells = [inBytes(row.afterBytes), signed(row.beforeBytes - row.afterBytes), row.peakPhase];
     const acts = [
       button("Show", () => show(row), { class: "secondary", "aria-label": `Show: ${row.what}` }),
       (row.plan ?? []).length > 0 && applyButton({ from, index }, "Apply to code", row.what, send),
     ];
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, ...sentence(capital(row.what)), element("div", { class: "acts" }, ...acts)),
-      ...cells.map((cell) => element("td", {}, cell)),
-    );
+    const what = element("div", {}, ...sentence(capital(row.what)), element("div", { class: "acts" }, ...acts));
+    return [what, inBytes(row.afterBytes), signed(row.beforeBytes - row.afterBytes), row.peakPhase];
   });
-  return element(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element(
-      "table",
-      { id: `advice-${from}` },
-      element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...made),
-    ),
-  );
+  return tableOf({ id: `advice-${from}`, caption }, ["Change", "Peak", "Saves", "Peak in"], made);
 }
 
 function signed(saved: number): string {

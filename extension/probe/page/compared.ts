@@ -7,57 +7,43 @@ import { AS_WRITTEN, type VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import type { Figures } from "../page_messages";
 import { needOf } from "./need";
+import { tableOf } from "./table";
 
 export function comparedWith({ before, answer, knobs }: Figures): Child {
   const now = answer.variants.find(({ name }) => name === nameOfWay(AS_WRITTEN));
   if (!before || !now || !sameStep(before.knobs, knobs)) return null;
   const was = before.variant;
-  const rows: [string, number, number][] = [
-    ["Allocated", was.allocatedBytes, now.allocatedBytes],
-    ["Saved by forward", was.savedActivationBytes, now.savedActivationBytes],
-  ];
-  if (was.reservedBytes !== null && now.reservedBytes !== null) {
-    rows.splice(1, 0, ["Reserved", was.reservedBytes, now.reservedBytes]);
-  }
   return section(
     "compared",
     "Before and after",
     element("p", { id: "compared-verdict" }, ...verdict(was, now)),
-    element(
-      "div",
-      { class: "wide", tabindex: "0", role: "region", "aria-label": "Before and after" },
-      element(
-        "table",
-        {},
-        element("caption", {}, "The code as written, with the same settings"),
-        element(
-          "thead",
-          {},
-          element("tr", {}, ...["", "Before", "After", "Change"].map((name) => element("th", { scope: "col" }, name))),
-        ),
-        element(
-          "tbody",
-          {},
-          ...rows.map(([name, a, b]) => row(name, inBytes(a), inBytes(b), change(a, b))),
-          ...others(was, now),
-        ),
-      ),
+    tableOf(
+      { caption: "The code as written, with the same settings" },
+      ["", "Before", "After", "Change"],
+      [...inFigures(was, now), ...inWords(was, now)],
     ),
   );
 }
 
-function others(was: VariantResult, now: VariantResult): HTMLElement[] {
+function inFigures(was: VariantResult, now: VariantResult): string[][] {
+  const pairs: [string, number | null, number | null][] = [
+    ["Allocated", was.allocatedBytes, now.allocatedBytes],
+    ["Reserved", was.reservedBytes, now.reservedBytes],
+    ["Saved by forward", was.savedActivationBytes, now.savedActivationBytes],
+  ];
+  return pairs.flatMap(([name, a, b]) =>
+    a === null || b === null ? [] : [[name, inBytes(a), inBytes(b), change(a, b)]],
+  );
+}
+
+function inWords(was: VariantResult, now: VariantResult): string[][] {
   const recomputed = ({ checkpointed }: VariantResult) =>
     checkpointed.map(({ className, count }) => `${count} × ${className}`).join(", ") || "nothing";
   return [
-    row("Needs", inRange(needOf(was)), inRange(needOf(now)), ""),
-    row("Peak in", was.peakPhase, now.peakPhase, ""),
-    row("Recomputed", recomputed(was), recomputed(now), ""),
+    ["Needs", inRange(needOf(was)), inRange(needOf(now)), ""],
+    ["Peak in", was.peakPhase, now.peakPhase, ""],
+    ["Recomputed", recomputed(was), recomputed(now), ""],
   ];
-}
-
-function row(name: string, ...cells: string[]): HTMLElement {
-  return element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", {}, cell)));
 }
 
 function verdict(was: VariantResult, now: VariantResult): Child[] {

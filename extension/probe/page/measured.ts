@@ -5,6 +5,7 @@ import { answerTo } from "../../report/page/sections";
 import { nameOfWay, sameStep } from "../knobs";
 import { inBytes, inRange } from "../numbers";
 import type { Figures, FromPage, Measurement } from "../page_messages";
+import { tableOf } from "./table";
 
 export function measurement({ measurement: found, knobs }: Figures, send: (message: FromPage) => void): Child[] {
   const fits = found && sameStep(found.knobs, knobs) && found.knobs.checkpointing === knobs.checkpointing;
@@ -20,57 +21,28 @@ export function measurement({ measurement: found, knobs }: Figures, send: (messa
   return [table(found), ...notes(found), ask];
 }
 
-function table({ device, measured, estimated, knobs }: Measurement): HTMLElement {
-  const rows: (string | null)[][] = [
-    [
-      "Allocated",
-      estimated && inBytes(estimated.allocatedBytes),
-      inBytes(measured.allocatedBytes),
-      off(estimated?.allocatedBytes, measured.allocatedBytes),
-    ],
-  ];
-  const reserved = measured.reservedBytes;
-  if (reserved !== null) {
-    rows.push([
-      "Reserved",
-      inBytes(estimated?.reservedBytes ?? 0),
-      inBytes(reserved),
-      off(estimated?.reservedBytes, reserved),
-    ]);
-  }
-  if (measured.processBytes) {
+function table(found: Measurement): HTMLElement {
+  const on = found.device === "cuda" ? "GPU" : "CPU";
+  const way = nameOfWay(found.knobs.checkpointing).toLowerCase();
+  const about = { id: "measured", caption: `On the ${on} of this machine, checkpointing: ${way}` };
+  const rows = rowsOf(found).map((cells) => cells.map((cell) => cell ?? "–"));
+  return tableOf(about, ["", "Estimated", "Measured", "Estimate is off by"], rows);
+}
+
+function rowsOf({ measured, estimated }: Measurement): (string | null)[][] {
+  const { allocatedBytes, reservedBytes, processBytes } = measured;
+  const rows: (string | null)[][] = [["Allocated", ...beside(estimated?.allocatedBytes, allocatedBytes)]];
+  if (reservedBytes !== null) rows.push(["Reserved", ...beside(estimated?.reservedBytes, reservedBytes)]);
+  if (processBytes) {
     const expected = estimated?.processBytes;
-    rows.push(["Process", expected ? inRange(expected) : null, inRange(measured.processBytes), null]);
+    rows.push(["Process", expected ? inRange(expected) : null, inRange(processBytes), null]);
   }
   rows.push(["Time of a step", null, time(measured.stepSeconds, measured.stepSecondsRange), null]);
-  const head = ["", "Estimated", "Measured", "Estimate is off by"];
-  const on = device === "cuda" ? "GPU" : "CPU";
-  return element(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": "Estimated and measured" },
-    element(
-      "table",
-      { id: "measured" },
-      element(
-        "caption",
-        {},
-        `On the ${on} of this machine, checkpointing: ${nameOfWay(knobs.checkpointing).toLowerCase()}`,
-      ),
-      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-      element(
-        "tbody",
-        {},
-        ...rows.map(([name = "", ...cells]) =>
-          element(
-            "tr",
-            {},
-            element("th", { scope: "row" }, name),
-            ...cells.map((cell) => element("td", {}, cell ?? "–")),
-          ),
-        ),
-      ),
-    ),
-  );
+  return rows;
+}
+
+function beside(estimated: number | null | undefined, measured: number): (string | null)[] {
+  return [typeof estimated === "number" ? inBytes(estimated) : null, inBytes(measured), off(estimated, measured)];
 }
 
 function notes({ device, measured }: Measurement): Child[] {
