@@ -399,3 +399,17 @@ def test_sizes_in_inputs_that_were_not_given_are_said_and_suit_batch_normalisati
     said = inputs(ask, tmp_path, "normed_net", body)
     assert "batch in inputs= is 8 (--batch)" in said
     assert "seq in inputs=" not in said
+
+
+def test_a_sequence_is_no_longer_than_a_table_of_positions(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 8)
+            self.register_buffer("pos_table", torch.zeros(1, 60, 8))
+
+        def forward(self, x):
+            return self.words(x) + self.pos_table[:, : x.shape[1]]
+    """
+    assert "sequences of 60 (--seq)" in inputs(ask, tmp_path, "positions_net", body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -108,6 +109,13 @@ def test_a_readme_tells_more_than_a_part_of_another_class(tmp_path: Path, ask: A
     said = str(result(ask(tmp_path, "part_net.py:Part")).assumptions)
     assert "made as at" in said
     assert "README.md:3" in said.split("also", maxsplit=1)[0]
+
+
+def test_what_tests_make_is_no_model_that_is_trained(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "tests").mkdir()
+    write(tmp_path / "tests", test_toy="from toy_net import Toy\nnet = Toy(4, 2)\n")
+    write(tmp_path, toy_net=MLP.format(name="Toy"))
+    assert "Toy(width=…, classes=…)" in missing(ask, tmp_path, "toy_net.py:Toy").how
 
 
 def test_other_calls_that_may_mean_another_model_are_named(tmp_path: Path, ask: Ask) -> None:
@@ -217,6 +225,21 @@ def test_the_one_file_of_settings_that_has_all_a_class_reads_is_its_configuratio
     (tmp_path / "conf" / "base.json").write_text('{"model": {"width": 12}, "classes": 3}')
     (tmp_path / "conf" / "data.json").write_text('{"model": {"width": 12}}')
     assert "cfg is read from conf/base.json" in str(result(ask(tmp_path, "one_net.py:One")).assumptions)
+
+
+@pytest.mark.parametrize("style", ["target", "_target_"])
+def test_a_file_of_settings_that_names_the_class_says_what_it_is_made_with(
+    tmp_path: Path, ask: Ask, style: str
+) -> None:
+    module = f"set{style}_net"
+    write(tmp_path, **{module: MLP.format(name="Chosen")})
+    entry = {style: f"{module}.Chosen", "width": 10, "classes": 3}
+    if style == "target":
+        entry = {style: f"{module}.Chosen", "params": {"width": 10, "classes": 3}}
+    (tmp_path / "run.json").write_text(json.dumps({"lr": 0.1, "model": {"network": entry}}))
+    said = str(result(ask(tmp_path, f"{module}.py:Chosen")).assumptions)
+    assert "Chosen is made as run.json says" in said
+    assert "float[batch, 10]" in said
 
 
 def test_which_of_several_files_of_settings_is_asked_and_the_line_works(tmp_path: Path, ask: Ask) -> None:

@@ -49,7 +49,7 @@ class Site:
 
 
 def sites(callee: object, file: File) -> list[Site]:
-    """Return calls of `callee`, and of its methods `from_…`, the nearest to its file first and those in tests last."""
+    """Return calls of `callee`, and of its methods `from_…`, the nearest to its file first; none of tests."""
     key = (callee, file)
     if key not in _KNOWN:
         _KNOWN[key] = list(itertools.islice(_sites(callee, file), _MOST_SITES))
@@ -76,11 +76,12 @@ def _names(call: ast.Call, name: str) -> bool:
 
 
 def files_near(file: File) -> list[Path]:
-    """Return the Python files of the project, the nearest to `file` first, tests last."""
+    """Return the Python files of the project but its tests, the nearest to `file` first."""
     roots = [folder for folder in file.project.folders if folder.is_dir()]
     beside = [file.path, *sorted(file.path.parent.glob("*.py")), *sorted(file.path.parent.parent.glob("*.py"))]
-    inside = sorted({p for root in roots for p in _python_files(root)}, key=lambda p: (_is_test(p), *_farness(p, file)))
-    return [p for p in dict.fromkeys([*beside, *inside]) if p.is_file()][:_MOST_FILES]
+    inside = sorted({p for root in roots for p in _python_files(root)}, key=lambda p: _farness(p, file))
+    kept = [p for p in dict.fromkeys([*beside, *inside]) if p == file.path or (p.is_file() and not _is_test(p, file))]
+    return kept[:_MOST_FILES]
 
 
 def project_folders(file: File) -> Iterator[Path]:
@@ -116,8 +117,11 @@ def _farness(path: Path, file: File) -> tuple[int, int, Path]:
     return -common, len(path.parts), path
 
 
-def _is_test(path: Path) -> bool:
-    return any(part.startswith("test") for part in path.parts[-3:])
+def _is_test(path: Path, file: File) -> bool:
+    """Tell whether a file is one of tests, whose models are small ones."""
+    root = next((folder for folder in reversed(file.project.folders) if path.is_relative_to(folder)), path.parent)
+    parts = path.relative_to(root).parts
+    return any(part.startswith("test") or part.endswith("_test.py") for part in parts)
 
 
 def _texts(name: str, file: File) -> Iterator[tuple[File, ast.Module]]:

@@ -15,13 +15,13 @@ from remat.probe.building import outside
 from remat.probe.built import FactMissingError
 from remat.probe.call_sites import project_folders, sites
 from remat.probe.guards import error_location
-from remat.probe.settings_files import attributes_read, holders, named_settings, spelled_settings
+from remat.probe.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
 from remat.probe.spelled import OPEN, listed, spelled, without_site
 from remat.probe.unwritten import nothing_written
 from remat.probe.ways import Arguments, Ways
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from remat.probe.calls import Callee
     from remat.probe.loading import File
@@ -63,7 +63,7 @@ def arguments_for(
             inner = error
         if plain is not None and not unset and not _is_open(asked.configs):
             return plain
-    found = list(itertools.islice(as_called(callee, file), _MOST_WAYS))
+    found = list(itertools.islice(itertools.chain(as_called(callee, file), _as_set(asked)), _MOST_WAYS))
     if plain is not None:
         return Ways([*found, *plain.ways], plain.question or partial(_fails, asked, by_call=bool(found)))
     if found:
@@ -93,6 +93,18 @@ class _Asked:
 
     def line(self, said: str) -> str:
         return f"add above line {self.place.line} of {self.place.path}: # remat: probe({said})"
+
+
+def _as_set(asked: _Asked) -> Iterator[Arguments]:
+    """Find files of settings that say what it is made with."""
+    makes = list(targets(asked.name, asked.file))
+    for said, params in makes:
+        named = tuple((key, lambda value=value: value) for key, value in params.items())
+        elsewhere = list(dict.fromkeys(other for other, _ in makes if other != said))[:3]
+        others = (
+            (f"{asked.name} is also made by {', '.join(elsewhere)} (model= in a probe comment)",) if elsewhere else ()
+        )
+        yield Arguments((), named, (f"{asked.name} is made as {said} says", *others))
 
 
 def _is_open(configs: Mapping[str, type | None]) -> bool:

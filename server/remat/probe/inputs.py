@@ -201,7 +201,9 @@ def _longest(model: nn.Module) -> int:
             if isinstance(value, int) and value > 1:
                 return min(value, _LONGEST)
     tables = [m for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding) and "pos" in n.lower()]
-    return min([256, *(table.num_embeddings for table in tables)])
+    held = [t.shape for n, t in [*model.named_buffers(), *model.named_parameters()] if "pos" in n.lower()]
+    rows = [max(shape[:-1]) for shape in held if len(shape) in {2, 3}]  # (positions, width), with a batch of one or not
+    return min([256, *(table.num_embeddings for table in tables), *(n for n in rows if n > 1)])
 
 
 def _likeliest_first(choices: Mapping[str, list[Value]]) -> Iterator[dict[str, Value]]:

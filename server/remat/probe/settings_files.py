@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import json
+import re
 import textwrap
 from argparse import Namespace
 from dataclasses import dataclass
@@ -100,6 +101,29 @@ def holders(wanted: frozenset[str], file: File) -> list[Holder]:
     covering = [path for path in _files(file) if _covers(path, wanted)]
     files = [Holder(lambda p=p: read_settings(p), _named_from(p, file), is_file=True) for p in covering]  # type: ignore[misc]
     return files or list(_command_lines(wanted, file))
+
+
+def targets(name: str, file: File) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield what files of settings make a class with: `params` of a `target: package.Name`, or what is at `_target_`."""
+    for path in _files(file):
+        if not re.search(rf"target_?\"?:.*\.{re.escape(name)}\b", path.read_text(encoding="utf-8", errors="replace")):
+            continue
+        try:
+            value = read_settings(path)
+        except Exception:  # noqa: BLE001, S112  (a file in another dialect is no settings of ours)
+            continue
+        yield from ((_named_from(path, file), params) for params in _made_in(value, name))
+
+
+def _made_in(value: object, name: str) -> Iterator[dict[str, object]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        if str(value.get("target", "")).endswith(f".{name}"):
+            yield dict(cast("dict[str, object]", value.get("params") or {}))
+        elif str(value.get("_target_", "")).endswith(f".{name}"):
+            yield {key: entry for key, entry in value.items() if not key.startswith("_")}
+    for entry in inner:
+        yield from _made_in(entry, name)
 
 
 def read_settings(path: Path) -> object:
