@@ -104,7 +104,7 @@ def holders(wanted: frozenset[str], file: File) -> list[Holder]:
 
 
 def targets(name: str, file: File) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what files of settings make a class with: `params` of a `target: package.Name`, or what is at `_target_`."""
+    """Yield what files of settings make a class with: `params` of a `target: package.Name`, or those of `_target_`."""
     for path in _files(file):
         if not re.search(rf"target_?\"?:.*\.{re.escape(name)}\b", path.read_text(encoding="utf-8", errors="replace")):
             continue
