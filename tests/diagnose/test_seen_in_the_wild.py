@@ -539,3 +539,14 @@ def test_a_rank_that_wrote_into_another_s_line_takes_none_of_it() -> None:
 def test_a_list_of_recomputed_tensors_that_is_cut_off_leaves_no_hole() -> None:
     assert "cut off" in summary(RECOMPUTED)
     assert "shape  in" not in summary(RECOMPUTED)
+
+
+def test_a_list_of_failures_that_the_log_shows_in_full_is_not_asked_for() -> None:
+    row = "[0]:\n  time      : 2026-01-02_03:04:05\n  host      : a\n  rank      : 0 (local_rank: 0)\n"
+    row += "  exitcode  : 1 (pid: 77)\n  error_file: <N/A>\n"
+    root = f"{'-' * 60}\nRoot Cause (first observed failure):\n{row}{'=' * 60}\n"
+    whole = f"t.py FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{root}"
+    missing = [item.fact for item in diagnose(whole).missing]
+    assert any("rank 0's own traceback" in fact for fact in missing)
+    assert not any("Failures list" in fact for fact in missing)
+    assert any("Failures list" in item.fact for item in diagnose(root).missing)

@@ -212,9 +212,12 @@ def unexplained(case: Case) -> Verdict | None:
     elif bad:
         code = case.exits[bad[0]].code
         shown = f"the launcher noticed rank {bad[0]} first (exit code {code}), which is not proof that it began there"
+        cut_off = "root" in case.notices and "others" not in case.notices
         needed = (
             f"the Failures list and rank {bad[0]}'s traceback above the selection; torchelastic's Root Cause alone is "
             "the first the agent noticed"
+            if cut_off
+            else f"rank {bad[0]}'s own traceback (its stderr, log or error file): its exit code does not say why"
         )
     elif not told:
         shown = "the text ends in the middle of a traceback, before it says what was raised"
