@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.statements import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from remat.probe.calls import Callee
 
@@ -43,9 +44,18 @@ def switched(model: object, found: list[Switch], evaluate: Callable[[ast.expr], 
         method = getattr(model, switch.method, None) or getattr(model, _other(switch.method), None)
         if method is not None:
             same = hasattr(model, switch.method)
-            given = {k.arg if same else _other(k.arg): evaluate(k.value) for k in switch.keywords if k.arg}
-            cast("Callee[None]", method)(**given)
+            given = {k.arg if same else _other(k.arg): k.value for k in switch.keywords if k.arg}
+            cast("Callee[None]", method)(**_evaluated(given, evaluate))
     return model
+
+
+def _evaluated(given: Mapping[str, ast.expr], evaluate: Callable[[ast.expr], object]) -> dict[str, object]:
+    """Without what hangs on values that only a run of the script has: the library's default stands in."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        with contextlib.suppress(Exception):  # any code of the user's
+            found[name] = evaluate(value)
+    return found
 
 
 def said(found: list[Switch]) -> tuple[str, ...]:
