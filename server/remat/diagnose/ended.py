@@ -194,6 +194,16 @@ _UNSAID = (
 )  # somebody says that a process failed, and no more
 
 
+def _unsaid_by(rank: int, case: Case) -> str:
+    """The launcher's list is asked for only where it is cut off."""
+    if "root" in case.notices and "others" not in case.notices:
+        return (
+            f"the Failures list and rank {rank}'s traceback above the selection; torchelastic's Root Cause alone is "
+            "the first the agent noticed"
+        )
+    return f"rank {rank}'s own traceback (its stderr, log or error file): its exit code does not say why"
+
+
 def unexplained(case: Case) -> Verdict | None:
     """Something failed, and nothing shows what."""
     lines = case.launcher or tuple(line for found in case.waits.values() for line in found)[:4]
@@ -212,13 +222,7 @@ def unexplained(case: Case) -> Verdict | None:
     elif bad:
         code = case.exits[bad[0]].code
         shown = f"the launcher noticed rank {bad[0]} first (exit code {code}), which is not proof that it began there"
-        cut_off = "root" in case.notices and "others" not in case.notices
-        needed = (
-            f"the Failures list and rank {bad[0]}'s traceback above the selection; torchelastic's Root Cause alone is "
-            "the first the agent noticed"
-            if cut_off
-            else f"rank {bad[0]}'s own traceback (its stderr, log or error file): its exit code does not say why"
-        )
+        needed = _unsaid_by(bad[0], case)
     elif not told:
         shown = "the text ends in the middle of a traceback, before it says what was raised"
         needed = "the traceback to its last line: the exception and its message"
