@@ -413,3 +413,16 @@ def test_a_sequence_is_no_longer_than_a_table_of_positions(tmp_path: Path, ask: 
             return self.words(x) + self.pos_table[:, : x.shape[1]]
     """
     assert "sequences of 60 (--seq)" in inputs(ask, tmp_path, "positions_net", body)
+
+
+def test_a_generator_of_pictures_is_given_noise_of_one_by_one(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main = nn.Sequential(nn.ConvTranspose2d(100, 64, 4), nn.ReLU(), nn.ConvTranspose2d(64, 3, 4, 2, 1))
+
+        def forward(self, input):
+            return self.main(input)
+    """
+    assert "input: float[batch, 100, 1, 1]" in inputs(ask, tmp_path, "generator_net", body)

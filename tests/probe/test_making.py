@@ -314,7 +314,9 @@ def test_the_options_that_a_script_requires_are_said_in_one_line(tmp_path: Path,
     assert 'probe(args="--kind …")' in asked.how
     line = 'probe(args="--kind colour")'
     with_line(tmp_path, "told_net", asked.how.replace('probe(args="--kind …")', line))
-    assert "float[batch, 3, 224, 224]" in str(result(ask(tmp_path, "told_net_filled.py:Told")).assumptions)
+    said = str(result(ask(tmp_path, "told_net_filled.py:Told")).assumptions)
+    assert "float[batch, 3, 224, 224]" in said
+    assert "options that the script requires are None" not in said
 
 
 def test_names_that_only_the_guard_of_a_script_binds_are_known_to_its_classes(tmp_path: Path, ask: Ask) -> None:

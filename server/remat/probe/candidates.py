@@ -133,6 +133,8 @@ def _of_module(name: str, use: Use, known: Facts) -> Iterator[Shape]:
         yield Shape((BATCH, SEQ), "int", module.num_embeddings)
     elif isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
         yield from (Shape((BATCH, module.in_channels, length)) for length in (SEQ, 1024, 16000))
+    elif isinstance(module, nn.ConvTranspose2d) and module.in_channels > 4:  # noise that a picture is made of
+        yield from (Shape((BATCH, module.in_channels, side, side)) for side in (1, 4, 7, 8))
     elif isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
         yield from _images(module.in_channels, known)
     elif isinstance(module, nn.Conv3d | nn.ConvTranspose3d):

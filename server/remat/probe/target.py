@@ -25,7 +25,7 @@ from remat.probe.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.statements import bound_names, dotted, plan
 from remat.probe.switches import said, switched, switches
-from remat.probe.weights import keep_away
+from remat.probe.weights import keep_away, set_aside
 from remat.probe.written import built_by_functions
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def resolve(target: str, folder: str = ".") -> Built:
     end of the process the user's files are loaded in part, no weights are loaded and no connection is opened.
     """
     keep_away()
+    set_aside()  # what was said of a target before that could not be made
     base = Path(folder).absolute()
     if target.startswith("hf:"):
         return hugging_face.built(target.removeprefix("hf:"), base)

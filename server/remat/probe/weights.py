@@ -122,7 +122,8 @@ def _without_options(parse: Callee[object]) -> Callee[object]:
 
     def parse_known_args(*args: object, **kwargs: object) -> object:
         parser = cast("argparse.ArgumentParser", args[0])
-        missing = [action for action in parser._actions if action.required]
+        given = {argument.split("=")[0] for argument in sys.argv[1:]}
+        missing = [a for a in parser._actions if a.required and not given.intersection(a.option_strings)]
         for action in missing:
             action.required = False
         _options.setdefault(sys.argv[0], []).extend(
