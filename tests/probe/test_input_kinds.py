@@ -426,3 +426,20 @@ def test_a_generator_of_pictures_is_given_noise_of_one_by_one(tmp_path: Path, as
             return self.main(input)
     """
     assert "input: float[batch, 100, 1, 1]" in inputs(ask, tmp_path, "generator_net", body)
+
+
+def test_what_may_be_left_out_is_given_one_after_the_other(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+            self.time = nn.Linear(1, 8)
+
+        def forward(self, x, timesteps=None, y=None):
+            assert y is None, "a class is for models of classes"
+            return self.conv(x) + self.time(timesteps.float()[:, None])[:, :, None, None]
+    """
+    said = inputs(ask, tmp_path, "steps_net", body)
+    assert "timesteps: int[batch]" in said
+    assert "y:" not in said.split("inputs:")[1].splitlines()[0]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from remat.probe.loading import File
 
 _SIZE = re.compile(r"(n|num|len)_?.*|.*(size|dim|vocab|tokens?|classes|features|channels|width|hidden).*")
-_PLAIN = re.compile(r"int|float|str|tuple|list|dict|List|Tuple|(List|Tuple|list|tuple|typing\.(List|Tuple))\[.*\]")
+_PLAIN = re.compile(r"int|float|str")  # `dict = None` stands for an empty one
 
 
 def parameters_of(callee: Callee[object]) -> list[inspect.Parameter]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from remat.probe.shapes import Value
     from remat.probe.spec import Spec
 
-_MOST_TRIES = 80
+_MOST_TRIES, _FEW_TRIES = 80, 6
 _PATIENCE = 25.0  # seconds of trying
 _LONGEST = 1024  # tokens, where the model could take more and nothing is said
 _LENGTHS = (
@@ -123,6 +123,9 @@ def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Fact
     yield from itertools.islice(_likeliest_first(needed), _MOST_TRIES // 2 if taken.expected or also else None)
     if taken.expected:
         yield from itertools.islice(_likeliest_first(choices), _MOST_TRIES // 4)
+    for count in range(1, len(also)):  # a step in time may be needed, and a class not be taken
+        firsts = dict(itertools.islice(also.items(), count))
+        yield from itertools.islice(_likeliest_first({**needed, **firsts}), _FEW_TRIES)
     if also:
         yield from _likeliest_first({**needed, **also})
 
