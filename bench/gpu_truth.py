@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING
 import torch
 from gpu_models import GPU, SMALL, rows
 
-from remat.probe.estimate import estimate
-from remat.probe.measurable import CannotMeasureError, device_here
-from remat.probe.measure import measure
-from remat.probe.memory_on_cuda import driver
+from remat.probe.measured.measurable import CannotMeasureError, device_here
+from remat.probe.measured.measure import measure
+from remat.probe.measured.memory_on_cuda import driver
 from remat.probe.messages import Limits
+from remat.probe.simulated.estimate import estimate
 
 if TYPE_CHECKING:
     from remat.probe.messages import VariantResult

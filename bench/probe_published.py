@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import transformers
 from bench.published.rows import MIB, Call, NotComparableError, call_of
 
-from remat.probe.allocator import CachingAllocator
-from remat.probe.estimate import estimated, simulate
+from remat.probe.simulated.allocator import CachingAllocator
+from remat.probe.simulated.estimate import estimated, simulate
 
 if TYPE_CHECKING:
-    from remat.probe.trace import Log
+    from remat.probe.simulated.trace import Log
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()

@@ -10,7 +10,7 @@ from small_models import perceptron
 
 from remat.probe import calibration
 from remat.probe.answering import answers
-from remat.probe.measurable import CannotMeasureError
+from remat.probe.measured.measurable import CannotMeasureError
 from remat.probe.messages import Log, Request, Variant, VariantResult
 from remat.probe.recorded import read_snapshot
 

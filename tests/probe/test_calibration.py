@@ -19,10 +19,10 @@ from remat.probe.calibration import (
     with_comparison,
     with_constants,
 )
-from remat.probe.estimate import estimate
 from remat.probe.gpus import as_measured, card
 from remat.probe.messages import Range
-from remat.probe.self_check import SMALL, SMALL_VARIANT
+from remat.probe.simulated.estimate import estimate
+from remat.probe.simulated.self_check import SMALL, SMALL_VARIANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from remat.probe.built import Built, Inputs
-from remat.probe.estimate import estimate
 from remat.probe.messages import Variant, VariantResult
+from remat.probe.simulated.estimate import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,12 @@ from torch import nn
 from torch.nn import functional
 
 from remat.probe.built import Built, Inputs
-from remat.probe.cuda.architecture import capability, workspace_bytes
-from remat.probe.estimate import estimate, simulate
 from remat.probe.messages import Variant
+from remat.probe.simulated.cuda.architecture import capability, workspace_bytes
+from remat.probe.simulated.estimate import estimate, simulate
 
 if TYPE_CHECKING:
-    from remat.probe.trace import Log
+    from remat.probe.simulated.trace import Log
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 

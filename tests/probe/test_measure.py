@@ -12,10 +12,10 @@ from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from remat.probe.built import Built, Inputs
-from remat.probe.estimate import estimate
-from remat.probe.measurable import CannotMeasureError, device_here, why_not
-from remat.probe.measure import measure
+from remat.probe.measured.measurable import CannotMeasureError, device_here, why_not
+from remat.probe.measured.measure import measure
 from remat.probe.messages import Limits, Variant, VariantResult, event_line, read_event
+from remat.probe.simulated.estimate import estimate
 
 NONE = Variant("none", checkpointing="none")
 ALL = Variant("all", checkpointing="all")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_models import MODELS
 
-from remat.probe import trace as trace_module
-from remat.probe.estimate import simulate
 from remat.probe.messages import Variant
+from remat.probe.simulated import trace as trace_module
+from remat.probe.simulated.estimate import simulate
 
 
 def events(name: str, variant: Variant, device: str) -> list[tuple[int, int, str]]:

@@ -24,15 +24,15 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 from truth import train
 
-from remat.probe.allocator import MIB, CachingAllocator
-from remat.probe.available import _own
 from remat.probe.built import Built, Inputs
-from remat.probe.estimate import estimate
-from remat.probe.measurable import CannotMeasureError, refuse_too_large
-from remat.probe.measure import measure
+from remat.probe.measured.available import _own
+from remat.probe.measured.measurable import CannotMeasureError, refuse_too_large
+from remat.probe.measured.measure import measure
 from remat.probe.messages import Limits, Variant
 from remat.probe.ranks.fully_sharded import _Chunks, shard
-from remat.probe.variants import CannotApplyError, apply_variant
+from remat.probe.simulated.allocator import MIB, CachingAllocator
+from remat.probe.simulated.estimate import estimate
+from remat.probe.simulated.variants import CannotApplyError, apply_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

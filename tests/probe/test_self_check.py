@@ -8,11 +8,11 @@ from small_models import perceptron
 from torch import nn
 from truth import peak_on_cpu
 
-from remat.probe import self_check
 from remat.probe.built import Built, Inputs
-from remat.probe.estimate import estimate
 from remat.probe.messages import Variant
-from remat.probe.self_check import SMALL, agrees, really_taken
+from remat.probe.simulated import self_check
+from remat.probe.simulated.estimate import estimate
+from remat.probe.simulated.self_check import SMALL, agrees, really_taken
 
 NONE = Variant("none", checkpointing="none", optimizer="adamw")
 

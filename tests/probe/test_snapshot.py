@@ -14,11 +14,11 @@ import torch
 from small_models import conv_net, perceptron
 from torch.cuda import _memory_viz
 
-from remat.probe.estimate import simulate
 from remat.probe.messages import Device, Variant
 from remat.probe.plain_pickle import NotPlainError, loads
 from remat.probe.recorded import BEFORE, NoSnapshotError, read_snapshot, timeline_of
-from remat.probe.replay import peaks_for_cpu, peaks_for_cuda
+from remat.probe.simulated.estimate import simulate
+from remat.probe.simulated.replay import peaks_for_cpu, peaks_for_cuda
 from remat.probe.snapshot import Snapshot, snapshot_of, write_snapshot
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from remat.probe.built import Built
-    from remat.probe.trace import Log
+    from remat.probe.simulated.trace import Log
 
 VIEWER = {
     "PROTO", "APPEND", "APPENDS", "LIST", "TUPLE", "NEWFALSE", "NEWTRUE", "NONE", "BINGET", "BININT", "BININT1",

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from remat.probe.built import FactMissingError
-from remat.probe.spec import spec_of, specs
+from remat.probe.target.spec import spec_of, specs
 
 CLASSES = """
 # remat: probe(batch=4, seq=2048, dtype="bf16", optimizer="adamw")

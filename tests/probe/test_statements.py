@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from remat.probe.statements import When, plan
+from remat.probe.target.statements import When, plan
 
 
 def when(text: str) -> When:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from remat.probe.switches import said, switched, switches
+from remat.probe.target.switches import said, switched, switches
 
 
 class Model:

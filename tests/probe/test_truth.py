@@ -9,8 +9,8 @@ import pytest
 from small_models import MODELS
 from truth import peak_on_cpu
 
-from remat.probe.estimate import estimate
 from remat.probe.messages import Variant
+from remat.probe.simulated.estimate import estimate
 
 WAYS = {
     "none": Variant("none", checkpointing="none"),

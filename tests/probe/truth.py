@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from remat.probe.optimizers import make_optimizer
-from remat.probe.step import make_batch
-from remat.probe.variants import apply_variant, dtype_of
+from remat.probe.simulated.optimizers import make_optimizer
+from remat.probe.simulated.step import make_batch
+from remat.probe.simulated.variants import apply_variant, dtype_of
 
 if TYPE_CHECKING:
     from torch import nn

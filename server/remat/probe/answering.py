@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from remat.probe import calibration
-from remat.probe.estimate import estimated, simulate
-from remat.probe.measurable import CannotMeasureError, device_here, why_not
-from remat.probe.measure import measure
-from remat.probe.memory_on_cuda import constants_here
+from remat.probe.batch.sizes import Sizes, noting_sizes
+from remat.probe.measured.measurable import CannotMeasureError, device_here, why_not
+from remat.probe.measured.measure import measure
+from remat.probe.measured.memory_on_cuda import constants_here
 from remat.probe.messages import AS_WRITTEN, Log
-from remat.probe.sizes import Sizes, noting_sizes
+from remat.probe.simulated.estimate import estimated, simulate
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
 if TYPE_CHECKING:

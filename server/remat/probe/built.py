@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class FactMissingError(Exception):
     """A fact the target leaves open: reported as `Failure.missing`. `how` is the line to add or the option to give.
 
-    Raised by `remat.probe.target.resolve(target, folder) -> Built`, which reads a target as the user typed it, and by
-    the functions of the `Built` it returns. `remat.probe.lora.add(model, rank, targets)` puts adapters on a model.
+    Raised by `remat.probe.target.resolve.resolve`, which reads a target as it was typed, and by the functions of the
+    `Built` that it returns.
     """
 
     def __init__(self, fact: str, how: str, location: Location | None = None) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from remat.probe.allocator import CachingAllocator
+from remat.probe.simulated.allocator import CachingAllocator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from remat.probe.messages import Device
-    from remat.probe.trace import Allocation, Log
+    from remat.probe.simulated.trace import Allocation, Log
 
 _BASE = 0x7F00_0000_0000
 """addresses look like a GPU's, and stay exact in the page's numbers (below 2**53)"""

@@ -134,7 +134,7 @@ def _tell(say: Say, variant: str, done: int, total: int, stage: Stage) -> None:
 
 def _resolved(target: str, folder: str) -> Built:
     """Read a target once; the parent ends this process when files change."""
-    from remat.probe.target import resolve  # noqa: PLC0415
+    from remat.probe.target.resolve import resolve  # noqa: PLC0415
 
     if (target, folder) not in _built:
         _built[target, folder] = resolve(target, folder)

@@ -8,7 +8,6 @@
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-
 # fixed: def scale(x):
 # fixed:     return x / 255
 

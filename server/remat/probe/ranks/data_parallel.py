@@ -18,10 +18,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from remat.probe.ranks.fully_sharded import COMMUNICATION
-from remat.probe.variants import CannotApplyError
+from remat.probe.simulated.variants import CannotApplyError
 
 if TYPE_CHECKING:
-    from remat.probe.trace import Trace
+    from remat.probe.simulated.trace import Trace
 
 _MIB = 2**20
 _AT_ONCE = 250 * _MIB

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from remat.probe.modules import class_name, pattern
 from remat.probe.ranks.fully_sharded import groups_of, is_sharded
+from remat.probe.simulated.modules import class_name, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

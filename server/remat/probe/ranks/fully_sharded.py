@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from remat.probe.blocks import repeated_blocks
-from remat.probe.building import outside
-from remat.probe.variants import CannotApplyError, dtype_of
+from remat.probe.simulated.blocks import repeated_blocks
+from remat.probe.simulated.variants import CannotApplyError, dtype_of
+from remat.probe.target.building import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from remat.probe.calls import Callee
     from remat.probe.messages import Variant
-    from remat.probe.trace import Trace
+    from remat.probe.simulated.trace import Trace
+    from remat.probe.target.calls import Callee
 
 COMMUNICATION = "communication"
 """the category of gathered parameters and of the buffers that are sent and received"""

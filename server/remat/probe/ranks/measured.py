@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from torch.nn.parallel import DistributedDataParallel
 
-from remat.probe.measurable import CannotMeasureError
+from remat.probe.measured.measurable import CannotMeasureError
 from remat.probe.ranks.fully_sharded import followed, shard
 from remat.probe.ranks.refused import refuse, refused_function, refusing
 from remat.probe.ranks.world import pretended_ranks
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from remat.probe.messages import Variant
-    from remat.probe.trace import Trace
+    from remat.probe.simulated.trace import Trace
 
 
 @contextlib.contextmanager

@@ -7,14 +7,14 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from remat.probe.variants import CannotApplyError
+from remat.probe.simulated.variants import CannotApplyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import nn
 
-    from remat.probe.calls import Callee
+    from remat.probe.target.calls import Callee
 
 _CLASSES = (
     ("torch.distributed.fsdp", "FullyShardedDataParallel", "FullyShardedDataParallel (FSDP1)"),

@@ -6,12 +6,12 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from remat.probe.lenient import Assumed
 from remat.probe.ranks import data_parallel, fully_sharded
 from remat.probe.ranks.described import assumptions
 from remat.probe.ranks.refused import refuse, refused_function, refusing
 from remat.probe.ranks.world import asking_for_their_number, pretended_ranks
-from remat.probe.variants import CannotApplyError
+from remat.probe.simulated.lenient import Assumed
+from remat.probe.simulated.variants import CannotApplyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from remat.probe.messages import Device, Variant
-    from remat.probe.trace import Trace
+    from remat.probe.simulated.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

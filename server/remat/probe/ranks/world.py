@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from remat.probe.building import outside
 from remat.probe.built import FactMissingError
-from remat.probe.variants import CannotApplyError
+from remat.probe.simulated.variants import CannotApplyError
+from remat.probe.target.building import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from remat.probe.calls import Callee
+    from remat.probe.target.calls import Callee
 
 _LAUNCHER = {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 """what torchrun tells each process, beside WORLD_SIZE; nothing listens or connects there"""

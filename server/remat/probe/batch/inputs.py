@@ -1,0 +1,292 @@
+"""Finds out what a model's forward takes: reads its source, then tries likely inputs on fake tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import re
+import time
+import traceback
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch._guards import detect_fake_mode
+
+from remat.probe.batch.asked_inputs import ask_for
+from remat.probe.batch.candidates import by_name, candidates, facts
+from remat.probe.batch.data_sides import sides_of_data
+from remat.probe.batch.forward_source import commented_types, real_forward
+from remat.probe.batch.forward_use import Use, first_with_weights, uses
+from remat.probe.batch.losses import own_loss
+from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
+from remat.probe.built import FactMissingError
+from remat.probe.simulated.fakes import OneDevice
+from remat.probe.simulated.lenient import Unknowable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from torch import nn
+
+    from remat.probe.batch.candidates import Facts
+    from remat.probe.batch.shapes import Value
+    from remat.probe.built import Inputs
+    from remat.probe.messages import Location
+    from remat.probe.target.spec import Spec
+
+_MOST_TRIES, _FEW_TRIES = 80, 6
+_PATIENCE = 25.0  # seconds of trying
+_LONGEST = 1024  # tokens, where the model could take more and nothing is said
+_LENGTHS = (
+    "block_size", "max_seq_len", "max_seq_length", "seq_len", "context_length", "max_len", "n_positions", "n_ctx",
+    "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
+)  # fmt: skip
+_TENSOR = re.compile(r"(torch\.)?((Long|Int|Float|Half|Bool)?Tensor)")
+_TENSORS = re.compile(r"((typing\.)?(list|sequence)\[)(torch\.)?tensor\]")
+_MAPPINGS = re.compile(r"list\[(typing\.)?dict\[str, (torch\.)?tensor\]\]")
+_PLAIN: dict[str, int | float] = {"int": 0, "float": 1.0, "bool": False}
+_OBJECTS = 10  # in a picture, for models that find objects
+_PICTURE = (480, 640)  # for models that resize what they are given
+_TARGETS = ("targets", "target", "labels", "label", "y")
+_HOPELESS = (ImportError, NotImplementedError, FactMissingError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How to make a batch. `batch`, `seq`: the sizes where none are given."""
+
+    recipe: Recipe
+    batch: int
+    seq: int
+    assumptions: tuple[str, ...] = ()
+    output: object = None
+
+
+@dataclass(slots=True)
+class _Search:
+    model: nn.Module
+    sizes: Sizes
+    until: float
+    tries: int = 0
+    first: tuple[Recipe, BaseException] | None = None
+
+    def fits(self, recipe: Recipe) -> tuple[bool, object]:
+        """Tell whether forward takes it, and what it returned."""
+        self.tries += 1
+        try:
+            with torch.no_grad(), _fakes(self.model):
+                inputs = recipe.inputs(self.sizes)
+                return True, self.model(*inputs.args, **inputs.kwargs)
+        except Unknowable:
+            return True, None  # it came as far as a question about values, which the estimate assumes an answer to
+        except _HOPELESS:
+            raise
+        except Exception as error:  # noqa: BLE001  (any code of the user's)
+            if self.first is None:
+                self.first = (recipe, error)
+            return False, None
+
+    @property
+    def over(self) -> bool:
+        return self.tries >= _MOST_TRIES or time.monotonic() > self.until
+
+
+def find(model: nn.Module, spec: Spec, place: Location) -> Found:
+    """Find inputs that `model.forward` takes. Raises FactMissingError, which says what to add at `place`."""
+    taken = _parameters(model, place)
+    found = uses(model)
+    if taken.needed and taken.needed[0] not in found:
+        found[taken.needed[0]] = Use(consumer=first_with_weights(model))
+    names = [*taken.needed, *taken.expected]
+    known = facts(model, spec.image, sides_of_data(place.path))
+    choices = {name: _choices(name, found.get(name, Use()), model, known, taken) for name in names}
+    sizes = _sizes(model, spec, choices)
+    search = _Search(model, sizes, time.monotonic() + _PATIENCE)
+    for values in _combinations(taken, choices, known):
+        fits, output = search.fits(Recipe(values))
+        if fits:
+            recipe, output = _with_targets(search, Recipe(values), output, taken)
+            return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+        if search.over:
+            break
+    raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
+
+
+def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Facts) -> Iterator[dict[str, Value]]:
+    """Yield what to try: what has no default, then also what a tensor is expected for, then all whose name tells."""
+    needed = {name: choices[name] for name in taken.needed}
+    named: dict[str, list[Value]] = {name: [*by_name(name, known)] for name in taken.optional}
+    also = {name: shapes for name, shapes in named.items() if shapes}
+    yield from itertools.islice(_likeliest_first(needed), _MOST_TRIES // 2 if taken.expected or also else None)
+    if taken.expected:
+        yield from itertools.islice(_likeliest_first(choices), _MOST_TRIES // 4)
+    for count in range(1, len(also)):  # a step in time may be needed, and a class not be taken
+        firsts = dict(itertools.islice(also.items(), count))
+        yield from itertools.islice(_likeliest_first({**needed, **firsts}), _FEW_TRIES)
+    if also:
+        yield from _likeliest_first({**needed, **also})
+
+
+def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: _Taken) -> list[Value]:
+    if name in taken.plain:
+        return [taken.plain[name]]
+    if name in taken.lists:
+        height, width = known.image or _PICTURE
+        mapping = (("boxes", Shape((_OBJECTS, 4), "box")), ("labels", Shape((_OBJECTS,), "int", 2)))
+        return [PerSample(Shape((known.channels or 3, height, width)) if taken.lists[name] == "tensors" else mapping)]
+    if use.keys and use.consumer is None:
+        firsts = {key: [c for c in candidates(key, Use(), known) if isinstance(c, Shape)] for key in use.keys}
+        return [{key: next(iter(shapes), Shape(("batch", SEQ))) for key, shapes in firsts.items()}]
+    if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch", "sample"}:
+        use = replace(use, consumer=first_with_weights(model))
+    return [*candidates(name, use, known)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The parameters of a forward: without a default; a tensor, though None is the default; other with None."""
+
+    needed: list[str]
+    expected: list[str]
+    optional: list[str]
+    lists: dict[str, Literal["tensors", "mappings"]]
+    """those that are lists with one entry for each sample, as their annotation says"""
+    plain: dict[str, int | float]
+    """those that are numbers, as their annotation says"""
+
+
+def _parameters(model: nn.Module, place: Location) -> _Taken:
+    parameters = list(inspect.signature(real_forward(model)).parameters.values())
+    open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
+    needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
+    if "_forward_unimplemented" in str(getattr(type(model), "forward", "")):
+        how = "write remat_probe.py with build(), which returns a module whose forward does what a step does"
+        raise FactMissingError(f"what a step calls: `{type(model).__name__}` has no forward", how, place)
+    if not needed and (open_ended or not parameters):
+        raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
+    if not needed:
+        needed = [parameters[0].name]
+    left = [p for p in parameters if p.default is None and p.name not in needed]
+    types = commented_types(real_forward(model))
+    lists = {p.name: kind for p in parameters if (kind := _list_of(types.get(p.name) or _annotation(p))) is not None}
+    expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
+    plain = {p.name: _PLAIN[_annotation(p)] for p in parameters if _annotation(p) in _PLAIN}
+    return _Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain)
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    annotated = parameter.annotation
+    plain = isinstance(annotated, type) and not hasattr(annotated, "__origin__")
+    return str(getattr(annotated, "__name__", "")) if plain else str(annotated)
+
+
+def _list_of(annotated: str) -> Literal["tensors", "mappings"] | None:
+    annotated = annotated.lower()
+    if _MAPPINGS.search(annotated):
+        return "mappings"
+    return "tensors" if _TENSORS.fullmatch(annotated) else None
+
+
+def _sizes(model: nn.Module, spec: Spec, choices: Mapping[str, list[Value]]) -> Sizes:
+    firsts = [values[0] for values in choices.values() if values]
+    tokens = any(isinstance(v, Shape) and v.kind == "int" and SEQ in v.dims for v in firsts)
+    return Sizes(spec.batch or (1 if tokens else 8), spec.seq or _longest(model), dtype_of_floats(model))
+
+
+def _longest(model: nn.Module) -> int:
+    """Return the number of positions a model is made for, up to a limit."""
+    for holder in (model, *(getattr(model, name, None) for name in ("config", "cfg", "args", "params", "hparams"))):
+        for name in _LENGTHS:
+            value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+            if isinstance(value, int) and value > 1:
+                return min(value, _LONGEST)
+    tables = [m for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding) and "pos" in n.lower()]
+    held = [t.shape for n, t in [*model.named_buffers(), *model.named_parameters()] if "pos" in n.lower()]
+    rows = [max(shape[:-1]) for shape in held if len(shape) in {2, 3}]  # (positions, width), with a batch of one or not
+    return min([256, *(table.num_embeddings for table in tables), *(n for n in rows if n > 1)])
+
+
+def _likeliest_first(choices: Mapping[str, list[Value]]) -> Iterator[dict[str, Value]]:
+    """Yield combinations of one choice for each name, those near the front of every list first."""
+    lists = [list(enumerate(values)) for values in choices.values()]
+    if not lists or not all(lists):
+        return
+    few = [values[:24] for values in lists] if len(lists) < 4 else [values[:4] for values in lists]
+    for combination in sorted(itertools.product(*few), key=_unlikelihood):
+        yield dict(zip(choices, (value for _, value in combination), strict=True))
+
+
+def _unlikelihood(combination: tuple[tuple[int, Value], ...]) -> int:
+    """Count how far down the lists a combination is; inputs of one shape, or all sequences, are likelier."""
+    if len(combination) < 2:
+        return combination[0][0]
+    alike = len({str(value) for _, value in combination}) == 1
+    together = all(isinstance(v, Shape) and v.dims[:2] == (BATCH, SEQ) for _, v in combination)
+    return sum(rank for rank, _ in combination) - (3 if alike or together else 0)
+
+
+def _with_targets(search: _Search, recipe: Recipe, output: object, taken: _Taken) -> tuple[Recipe, object]:
+    """Add the targets a model takes to work out its loss itself."""
+    open_ = [n for n in (*taken.optional, *taken.expected) if n not in recipe.values]
+    name = next((name for name in _TARGETS if name in open_), None)
+    first = next(iter(recipe.values.values()))
+    if name is None or not isinstance(first, Shape):
+        return recipe, output
+    shapes = [first] if first.kind == "int" else [Shape(("batch",), "int", 2), first]
+    for shape in shapes:
+        longer = Recipe({**recipe.values, name: shape})
+        fits, result = search.fits(longer)
+        if fits and (result is None or _is_loss(result)):
+            return longer, result
+    return recipe, output
+
+
+def _is_loss(output: object) -> bool:
+    leaves = torch.utils._pytree.tree_leaves(output)
+    return own_loss(output) is not None or any(isinstance(t, torch.Tensor) and t.dim() == 0 for t in leaves)
+
+
+def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
+    said = [f"inputs: {recipe}"]
+    fixed = [v for v in recipe.values.values() if isinstance(v, Shape) and len(v.dims) == 4]
+    lists = [v for v in recipe.values.values() if isinstance(v, PerSample)]
+    if lists and spec.image is None:
+        said.append(f"images of {_PICTURE[0]}x{_PICTURE[1]} (image= in a probe comment)")
+    if any(not isinstance(v.each, Shape) for v in lists):
+        said.append(f"{_OBJECTS} objects in each image")
+    if fixed and spec.image is None:
+        _, *sides = fixed[0].dims if fixed[0].dims[-1] not in {1, 3, 4} else fixed[0].dims[:-1]
+        said.append(f"images of {sides[-2]}x{sides[-1]} (image= in a probe comment)")
+    return tuple(said)
+
+
+def sizes_said(found: Found, batch: int | None, seq: int | None) -> tuple[str, ...]:
+    """Say which sizes were taken because none were given."""
+    said = [f"a batch of {found.batch} (--batch)"] if batch is None else []
+    dims = [d for v in found.recipe.values.values() if isinstance(v, Shape) for d in v.dims]
+    return (*said, f"sequences of {found.seq} (--seq)") if seq is None and SEQ in dims else tuple(said)
+
+
+def batch_of(found: Found, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
+    return found.recipe.inputs(Sizes(batch or found.batch, seq or found.seq, dtype_of_floats(model)))
+
+
+def _fakes(model: nn.Module) -> AbstractContextManager[object]:
+    if detect_fake_mode(list(model.parameters())[:1]) is not None:
+        return contextlib.nullcontext()
+    return OneDevice(allow_non_fake_inputs=True)
+
+
+def _not_found(model: nn.Module, search: _Search, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
+    what = f"what `{', '.join(wanted)}` of `{type(model).__name__}.forward` looks like"
+    if search.first is None:
+        return ask_for(what, wanted, place)
+    recipe, error = search.first
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
+    where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
+    reason = (str(error).strip().splitlines() or [""])[0]
+    tried = f"tried {search.tries}, first {recipe}, which failed{where} with {type(error).__name__}: {reason}"
+    return ask_for(f"{what} ({tried})", wanted, place)

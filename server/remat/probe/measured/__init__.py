@@ -1,0 +1,1 @@
+"""Real steps on a device that is there."""

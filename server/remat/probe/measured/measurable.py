@@ -1,0 +1,109 @@
+"""Whether a step can be measured here, and if not, what stands in the way and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+
+from remat.probe.measured.available import available_memory
+from remat.probe.measured.memory_on_cuda import used_before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from remat.probe.messages import Device, Limits, VariantResult
+
+_SAFETY = 1.1
+"""of what is expected, before a run on the CPU is refused: a machine that swaps helps nobody"""
+
+
+class CannotMeasureError(Exception):
+    """What stands in the way of measuring, and what to do: reported as a `Failure` of the stage "measure"."""
+
+    def __init__(self, message: str, how: str) -> None:
+        super().__init__(message)
+        self.how = how
+
+
+def device_here(device: Device) -> torch.device:
+    """The device to measure on; under torchrun the one of this rank. Raises `CannotMeasureError` if there is none."""
+    if device == "cpu":
+        return torch.device("cpu")
+    if not torch.backends.cuda.is_built():
+        raise CannotMeasureError(
+            f"measuring on cuda needs a torch built with CUDA; {sys.executable} has torch {torch.__version__}",
+            "install a CUDA build of torch in this environment, or estimate: --mode estimate needs no GPU",
+        )
+    used_before()
+    if not torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        raise CannotMeasureError(
+            f"torch {torch.__version__} finds no GPU"
+            + ("" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"),
+            "see whether `nvidia-smi` lists one and its driver is new enough, or estimate: --mode estimate",
+        )
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def why_not(device: Device) -> str | None:
+    """Why nothing can be measured on `device` here; None where it can. `--mode auto` asks this."""
+    try:
+        device_here(device)
+    except CannotMeasureError as error:
+        return str(error)
+    return None
+
+
+def refuse_too_large(expected: VariantResult | None, place: torch.device, limits: Limits, shards: int = 1) -> None:
+    """On a GPU only the host's part is looked at: running out of the GPU's memory harms nobody, and is an answer.
+
+    `shards`: into how many the model is cut once it is made, whole, on the host.
+    """
+    if expected is None:
+        return
+    weights = expected.by_category.get("parameters", 0)
+    needed = (expected.allocated_bytes if place.type == "cpu" else weights) + weights * (shards - 1)
+    there = available_memory(limits.memory_bytes)
+    if there is not None and needed * _SAFETY > there:
+        what = "the steps" if place.type == "cpu" else "the weights, before they go to the GPU,"
+        raise CannotMeasureError(
+            f"{what} are expected to need {_gib(needed)}; {_gib(there)} are free here",
+            "ask for a smaller --batch or --seq, free some memory, or estimate: --mode estimate",
+        )
+
+
+@contextlib.contextmanager
+def reporting_no_room(place: torch.device, stage: Callable[[], str]) -> Iterator[None]:
+    """Says of a step that ran out of memory where it was, what it had and what was asked."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        had = ""
+        if place.type == "cuda":
+            free, total = torch.cuda.mem_get_info(place)
+            peak = torch.cuda.max_memory_allocated(place)
+            had = f" with {_gib(peak)} allocated, of {_gib(total)} on the GPU ({_gib(free)} free now)"
+        raise CannotMeasureError(
+            f"{stage()} ran out of memory{had}: {first_line(error)}",
+            "ask for a smaller --batch or --seq or for --checkpointing all, or estimate: --mode estimate",
+        ) from error
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.2f} GiB"

@@ -1,0 +1,89 @@
+"""The memory of a real run on the CPU, from the events of torch's profiler: each allocation, kernels' own included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from remat.probe.messages import PhasePeak
+from remat.probe.ranks.shards import local_of
+from remat.probe.simulated.replay import PHASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
+
+    from remat.probe.messages import Range
+
+_MARK = "remat probe: "
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the device's allocator said of the steps."""
+
+    allocated: int
+    reserved: int | None
+    process: Range | None
+    peak_phase: str
+    phases: tuple[PhasePeak, ...]
+    notes: tuple[str, ...] = ()
+
+
+class CpuMeter:
+    """Begin it before the model is made, tell it each phase, and stop it after the steps that count."""
+
+    def __init__(self) -> None:
+        self.place = torch.device("cpu")
+        self._profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+        self._own = 0
+
+    def model_comes(self) -> None:
+        """The profiler starts later: what making the model takes and gives back doesn't count."""
+
+    def model_is_there(self, model: nn.Module) -> None:
+        self._own = own_bytes(model)
+        self._profile.__enter__()
+
+    def begin(self, phase: str, step: int) -> None:
+        with record_function(f"{_MARK}{step} {phase}"):
+            pass
+
+    def stop(self) -> Memory:
+        self._profile.__exit__(None, None, None)
+        return _summed(self._own, self._events())
+
+    def _events(self) -> Iterator[tuple[str, int]]:
+        """(phase that begins, 0) or (empty text, bytes allocated or, below zero, freed), as they came."""
+        results = self._profile.profiler.kineto_results
+        for event in sorted(results.events(), key=lambda event: event.start_ns()):
+            if event.name() == "[memory]":
+                yield "", event.nbytes()
+            elif event.name().startswith(_MARK):
+                yield event.name().removeprefix(_MARK), 0
+
+
+def own_bytes(model: nn.Module) -> int:
+    """Bytes of the storages of parameters and buffers, shared ones once."""
+    storages = [local_of(tensor).untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def _summed(own: int, events: Iterator[tuple[str, int]]) -> Memory:
+    alive = most = own
+    step, phase, peak_phase = "0", "load", "load"
+    peaks = {(step, phase): own}
+    for mark, size in events:
+        if mark:
+            step, _, phase = mark.partition(" ")
+        alive += size
+        peaks[step, phase] = max(peaks.get((step, phase), 0), alive)
+        if alive > most:
+            most, peak_phase = alive, phase
+    last = {name: size for (number, name), size in peaks.items() if number == step or name == "load"}
+    phases = tuple(PhasePeak(name, last[name]) for name in PHASES if name in last)
+    return Memory(most, None, None, peak_phase, phases)

@@ -1,0 +1,1 @@
+"""Steps on tensors without data: what is allocated when, and what an allocator makes of it."""

@@ -1,0 +1,126 @@
+"""Training steps, written as a plain training loop writes them, for whoever watches: a trace, or a measurement."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from remat.probe.built import Inputs
+from remat.probe.simulated.optimizers import make_optimizer
+from remat.probe.simulated.variants import dtype_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from torch import nn
+
+    from remat.probe.built import Built
+    from remat.probe.messages import Variant
+
+STEPS = 2
+"""the first makes gradients and optimizer state; the second has all of them from its start"""
+
+
+class Watcher(Protocol):
+    """Who is told what the loop does next."""
+
+    def begin(self, phase: str, step: int) -> None: ...
+    def end_forward(self) -> None: ...
+    def track(self, tensor: torch.Tensor, operator: str, category: str) -> None: ...
+
+
+def run_steps(
+    built: Built,
+    variant: Variant,
+    model: nn.Module,
+    watcher: Watcher,
+    *,
+    steps: int = STEPS,
+    device: torch.device | None = None,
+) -> None:
+    """Runs `steps` steps. A trace is entered, and knows the model's own tensors already.
+
+    `device`: where the batch is moved to before each step; None leaves it where it is made, as fakes want it.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = make_optimizer(variant.optimizer, parameters, built)
+    held: object = None
+    for step in range(steps):
+        for _ in range(variant.grad_accum):
+            watcher.begin("data", step)
+            batch = _moved(make_batch(built, variant, model), device)
+            _track_batch(batch, watcher)
+            watcher.begin("forward", step)
+            loss, output = _forward(built, variant, model, batch, "cpu" if device is None else device.type)
+            held = output if built.holds_outputs else None
+            del output
+            watcher.end_forward()
+            watcher.begin("backward", step)
+            loss.backward()
+            del loss, batch
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    watcher.track(parameter.grad, "grad", "gradients")
+        if optimizer is not None:
+            watcher.begin("optimizer", step)
+            optimizer.step()
+            _track_state(optimizer, watcher)
+            optimizer.zero_grad()
+        if built.step_is_a_function:
+            held = None
+    del held
+
+
+def make_batch(built: Built, variant: Variant, model: nn.Module) -> Inputs:
+    """The target's batch; where the variant names a dtype, floating inputs have it too, as the model needs."""
+    batch = built.make_batch(model, variant.batch, variant.seq)
+    if variant.dtype is None:
+        return batch
+    dtype = dtype_of(variant.dtype)
+
+    def cast(item: object) -> object:
+        if not (isinstance(item, torch.Tensor) and item.is_floating_point()) or item.dtype == dtype:
+            return item
+        return item.detach().to(dtype).requires_grad_(item.requires_grad)
+
+    args, kwargs = torch.utils._pytree.tree_map(cast, (batch.args, batch.kwargs))
+    return Inputs(args, kwargs)
+
+
+def _forward(
+    built: Built, variant: Variant, model: nn.Module, batch: Inputs, device: str
+) -> tuple[torch.Tensor, object]:
+    autocast: AbstractContextManager[object] = contextlib.nullcontext()
+    if variant.autocast is not None:
+        autocast = torch.autocast(device, dtype=dtype_of(variant.autocast))
+    with autocast:
+        output = model(*batch.args, **batch.kwargs)
+        loss = built.make_loss(output, batch)
+    return loss, output if built.holds_outputs else None
+
+
+def _moved(batch: Inputs, device: torch.device | None) -> Inputs:
+    if device is None:
+        return batch
+
+    def move(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return leaf.detach().to(device).requires_grad_(leaf.requires_grad)
+
+    return Inputs(*torch.utils._pytree.tree_map(move, (batch.args, batch.kwargs)))
+
+
+def _track_batch(batch: Inputs, watcher: Watcher) -> None:
+    for tensor in torch.utils._pytree.tree_leaves((batch.args, batch.kwargs)):
+        if isinstance(tensor, torch.Tensor):
+            watcher.track(tensor, "input", "inputs")
+
+
+def _track_state(optimizer: torch.optim.Optimizer, watcher: Watcher) -> None:
+    for state in optimizer.state.values():
+        for value in torch.utils._pytree.tree_leaves(dict(state)):
+            if isinstance(value, torch.Tensor):
+                watcher.track(value, "state", "optimizer")

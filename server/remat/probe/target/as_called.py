@@ -1,0 +1,106 @@
+"""Calls of the project as ways to make a model: their arguments are worked out where they stand, without running it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import nn
+
+from remat.probe.target.call_sites import sites
+from remat.probe.target.scopes import evaluate_in
+from remat.probe.target.spelled import entries
+from remat.probe.target.unwritten import nothing_written
+from remat.probe.target.ways import Arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from remat.probe.target.call_sites import Site
+    from remat.probe.target.calls import Callee
+    from remat.probe.target.loading import File
+
+_SIZE = re.compile(r"(n|num|len)_?.*|.*(size|dim|vocab|tokens?|classes|features|channels|width|hidden).*")
+_PLAIN = re.compile(r"int|float|str")  # `dict = None` stands for an empty one
+
+
+def parameters_of(callee: Callee[object]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(callee).parameters.values())
+    except (ValueError, TypeError):
+        return []
+
+
+def undecided(callee: Callee[object]) -> list[inspect.Parameter]:
+    """Return the parameters whose default only says that someone has to set them: `n: int = None`."""
+    found = []
+    for parameter in parameters_of(callee):
+        annotated = str(getattr(parameter.annotation, "__name__", parameter.annotation))
+        unset = parameter.default is None or (parameter.default == -1 and annotated == "int")
+        if unset and _PLAIN.fullmatch(annotated):
+            found.append(parameter)
+    return found
+
+
+def as_called(callee: object, file: File) -> Iterator[Arguments]:
+    """Find calls of it in the project whose arguments can be worked out without running it."""
+    name = getattr(callee, "__name__", "model")
+    others = [site.place for site in sites(callee, file)]
+    for site in sites(callee, file):
+        with nothing_written():
+            arguments = _arguments_at(site, getattr(callee, site.method) if site.method else callee)
+        if arguments is not None:
+            said = [f"{name} is made as at {site.place}"]
+            elsewhere = [place for place in others if place != site.place][:3]
+            if elsewhere:
+                said.append(f"{name} is also called at {', '.join(elsewhere)} (model= in a probe comment)")
+            yield replace(arguments, assumptions=tuple(said), method=site.method)
+
+
+def _arguments_at(site: Site, callee: object) -> Arguments | None:
+    call = site.call
+    if any(isinstance(v, ast.Starred) for v in call.args):
+        return None
+    named: list[tuple[str, ast.expr]] = []
+    for keyword in call.keywords:
+        named += [(keyword.arg, keyword.value)] if keyword.arg else entries(site, keyword.value).items()
+    positional = tuple(_maker(site, value) for value in call.args)
+    by_name = tuple((name, _maker(site, value)) for name, value in named)
+    try:
+        bound = inspect.signature(cast("Callee[object]", callee)).bind(
+            *(make() for make in positional), **{name: make() for name, make in by_name}
+        )
+        if any(is_no_value(v, n, callee) for n, v in bound.arguments.items()):
+            return None
+    except (Exception, SystemExit):  # noqa: BLE001  (any code of the user's; the next call may do)
+        return None
+    return Arguments(positional, by_name)
+
+
+def is_no_value(value: object, name: str, callee: object) -> bool:
+    """Tell whether a value says that the script had no data or options: None, or a size of nothing."""
+    parameter = inspect.signature(cast("Callee[object]", callee)).parameters.get(name)
+    if parameter is None or parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+        return False
+    unset = {p.name for p in undecided(cast("Callee[object]", callee))}
+    needed = parameter.default is parameter.empty or name in unset
+    return needed and (value is None or (type(value) is int and value == 0 and bool(_SIZE.fullmatch(name.lower()))))
+
+
+def _maker(site: Site, node: ast.expr) -> Callable[[], object]:
+    return lambda: _own(evaluate_in(site.file, node, site.scopes))
+
+
+def _own(value: object) -> object:
+    """Copy what a constructor may change: a configuration of the project is there for the next model as well."""
+    if isinstance(value, nn.Module | torch.Tensor | type | int | float | str | tuple | None):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001  (any object of the user's)
+        return value

@@ -1,0 +1,238 @@
+"""Makes a model from its class: with defaults, a configuration class, or the arguments that the project gives it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from remat.probe.built import FactMissingError
+from remat.probe.guards import error_location
+from remat.probe.target.as_called import as_called, parameters_of, undecided
+from remat.probe.target.building import outside
+from remat.probe.target.call_sites import project_folders, sites
+from remat.probe.target.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
+from remat.probe.target.spelled import OPEN, listed, spelled, without_site
+from remat.probe.target.unwritten import nothing_written
+from remat.probe.target.ways import Arguments, Ways
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from remat.probe.messages import Location
+    from remat.probe.target.calls import Callee
+    from remat.probe.target.loading import File
+
+_CONFIG_NAMES = re.compile(
+    r"(config|cfg|conf|args|hparams|hps?|params|opts?|options|configuration|model_?(config|args|cfg|params)|.*_config|.*_args|.*_cfg)"
+)
+_CONFIG_CLASSES = re.compile(r".*(Config|Configuration|Args|Arguments|Hparams|HParams|Params|Options|Cfg|Settings)")
+_MOST_WAYS = 6
+_ENOUGH = 2  # entries by which a file of settings is recognised
+
+
+def arguments_for(
+    callee: Callee[object], file: File, place: Location, inside: str = "{}", config: str | None = None
+) -> Ways:
+    """Find what `callee` has to be called with. Raises FactMissingError, which names what can't be known.
+
+    `inside`: the expression that its call is a part of, such as `GPT({})` for a configuration.
+    `config`: the file that its configuration is read from, if the user named one.
+    """
+    needed = [
+        p for p in parameters_of(callee) if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
+    ]
+    if config is not None:
+        return _with_config(needed, file, place, config)
+    unset = [] if needed else undecided(callee)
+    if not needed and not unset:
+        return Ways([Arguments()], later=lambda error: _ways_after(callee, file, error))
+    asked = _Asked(
+        callee, file, place, inside, needed or unset, {p.name: config_class(p, callee, file) for p in needed}
+    )
+    inner: FactMissingError | None = None
+    plain: Ways | None = None
+    if all(cls is not None for cls in asked.configs.values()):
+        try:
+            plain = _configured(asked)
+        except FactMissingError as error:
+            inner = error
+        if plain is not None and not unset and not _is_open(asked.configs):
+            return plain
+    found = list(itertools.islice(itertools.chain(as_called(callee, file), _as_set(asked)), _MOST_WAYS))
+    if plain is not None:
+        return Ways([*found, *plain.ways], plain.question or partial(_fails, asked, by_call=bool(found)))
+    if found:
+        return Ways(found, partial(_fails, asked, by_call=True))
+    if inner is not None:
+        raise inner
+    settings = _with_settings(asked)
+    if settings is None:
+        raise _question(asked)
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked for: the parameters of `callee` that nothing tells yet, and what classes of settings they take."""
+
+    callee: Callee[object]
+    file: File
+    place: Location
+    inside: str
+    open: list[inspect.Parameter]
+    configs: Mapping[str, type | None]
+
+    @property
+    def name(self) -> str:
+        return getattr(self.callee, "__name__", "model")
+
+    def line(self, said: str) -> str:
+        return f"add above line {self.place.line} of {self.place.path}: # remat: probe({said})"
+
+
+def _as_set(asked: _Asked) -> Iterator[Arguments]:
+    """Find files of settings that say what it is made with."""
+    makes = list(targets(asked.name, asked.file))
+    for said, params in makes:
+        named = tuple((key, lambda value=value: value) for key, value in params.items())
+        elsewhere = list(dict.fromkeys(other for other, _ in makes if other != said))[:3]
+        others = (
+            (f"{asked.name} is also made by {', '.join(elsewhere)} (model= in a probe comment)",) if elsewhere else ()
+        )
+        yield Arguments((), named, (f"{asked.name} is made as {said} says", *others))
+
+
+def _is_open(configs: Mapping[str, type | None]) -> bool:
+    return any(cls is not None and undecided(cast("Callee[object]", cls)) for cls in configs.values())
+
+
+def _ways_after(callee: Callee[object], file: File, error: Exception) -> list[Arguments]:
+    """Return ways to make what can't be made with its defaults: with the file it asked for, or as it is called."""
+    with outside():
+        if isinstance(error, FileNotFoundError):
+            return _with_its_file(callee, file, str(error.filename))
+        return list(itertools.islice(as_called(callee, file), _MOST_WAYS))
+
+
+def _with_its_file(callee: Callee[object], file: File, name: str) -> list[Arguments]:
+    """Give the whole path of a file that a default names, where the project has one of that name."""
+    parameter = next((p.name for p in parameters_of(callee) if p.default == name), None)
+    there = [folder / name for folder in project_folders(file) if (folder / name).is_file()]
+    if parameter is None or len(there) != 1:
+        return []
+    return [Arguments((), ((parameter, lambda: str(there[0])),), (f"{parameter} is {there[0]}",))]
+
+
+def _question(asked: _Asked) -> FactMissingError:
+    """Ask for what no default and no call in the project tells, with the line to add."""
+    needed = {p.name: _of_class(asked.configs.get(p.name)) or OPEN for p in asked.open}
+    with nothing_written():
+        spelt = [spelled(site, asked.callee, needed) for site in sites(asked.callee, asked.file) if not site.method]
+    ways = [*spelt, without_site(asked.callee, needed)]
+    best = min((way for way in ways if way.open), key=lambda way: len(way.open), default=ways[-1])
+    default = "no default" if asked.open[0].default is inspect.Parameter.empty else "to be set"
+    have = "has" if len(best.open) == 1 else "have"
+    line = asked.line(f"model={asked.inside.format(best.text)}")
+    return FactMissingError(f"{best.missing()} of `{asked.name}(…)`, which {have} {default}", line, asked.place)
+
+
+def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: bool) -> FactMissingError:
+    """Ask for what defaults, or a call in the project, give to no avail."""
+    question, place = _question(asked), error_location(error)
+    where = f" at {place.path}:{place.line}" if place else ""
+    failure = f"fails{where} ({type(error).__name__}: {error})"
+    made = f"how `{asked.name}` is made: {'; '.join(said)}; that {failure}"
+    fact = made if by_call else f"{question.fact}: without, it {failure}"
+    return FactMissingError(fact, question.how, question.location)
+
+
+def _of_class(cls: type | None) -> str | None:
+    """Spell a configuration that has defaults for all it needs, or says that someone has to set them."""
+    callee = cast("Callee[object]", cls)
+    if cls is None or any(p.default is p.empty for p in parameters_of(callee)):
+        return None
+    return f"{cls.__name__}({', '.join(f'{p.name}={OPEN}' for p in undecided(callee))})"
+
+
+def _with_config(needed: list[inspect.Parameter], file: File, place: Location, config: str) -> Ways:
+    if len(needed) != 1:
+        names = listed([f"`{p.name}`" for p in needed]) if needed else "nothing"
+        raise FactMissingError(f"`config=` gives one parameter, and {names} is needed", "say it with model=…", place)
+    name = needed[0].name
+    return Ways([Arguments((), ((name, lambda: named_settings(config, file)),), (f"{name} is read from {config}",))])
+
+
+def _with_settings(asked: _Asked) -> Ways | None:
+    """Give the one parameter that is a configuration what a file, or the options of a script, hold."""
+    name = asked.open[0].name
+    if len(asked.open) != 1 or asked.configs[name] is not None:
+        return None
+    wanted = attributes_read(asked.callee, name, asked.file)
+    if not wanted:
+        return None
+    found = holders(wanted, asked.file) if len(wanted) >= _ENOUGH else []
+    if len(found) == 1:
+        said = found[0].said if found[0].is_file else f"the options of {found[0].said}"
+        return Ways([Arguments((), ((name, found[0].make),), (f"{name} is read from {said}",))])
+    fact = f"`{name}` of `{asked.name}(…)`, of which it reads {', '.join(sorted(wanted))}"
+    if not found or not found[0].is_file:
+        text = asked.inside.format(f"{asked.name}({name}={spelled_settings(wanted)})")
+        raise FactMissingError(fact, asked.line(f"model={text}"), asked.place)
+    names = [holder.said for holder in found]
+    others = f", or {', '.join(names[1:])}"
+    line = asked.line(f'config="{names[0]}"') + others
+    raise FactMissingError(f"{fact}: {len(found)} files hold all of it", line, asked.place)
+
+
+def config_class(parameter: inspect.Parameter, callee: object, file: File) -> type | None:
+    """Return the configuration class that a parameter takes, as its annotation, the class or the file tells."""
+    annotated = _annotation(parameter, callee)
+    if isinstance(annotated, type) and _is_config(annotated):
+        return annotated
+    if not _CONFIG_NAMES.fullmatch(parameter.name.lower()):
+        return None
+    own = getattr(callee, "config_class", None)
+    if isinstance(own, type):
+        return own
+    names = [s for s in file.plan.by_name if _CONFIG_CLASSES.fullmatch(s)]
+    exact = [n for n in names if n.lower().startswith(str(getattr(callee, "__name__", "")).lower())]
+    for name in [*exact, *(names if len(names) == 1 or not exact else [])]:
+        cls = file.look_up(name)
+        if isinstance(cls, type) and _is_config(cls):
+            return cls
+    return None
+
+
+def _configured(asked: _Asked) -> Ways:
+    makers: list[tuple[str, Callable[[], object]]] = []
+    said: list[str] = []
+    question = None
+    for name, cls in cast("dict[str, type]", asked.configs).items():
+        inside = asked.inside.format(f"{asked.name}({{}})")
+        inner = arguments_for(cast("Callee[object]", cls), asked.file, asked.place, inside)
+        makers.append((name, lambda cls=cls, inner=inner: inner.call(cls)))  # type: ignore[misc]
+        said += inner.said() or (f"{name} is {cls.__name__}() with its defaults",)
+        question = question or inner.question
+    return Ways([Arguments((), tuple(makers), tuple(said))], question)
+
+
+def _is_config(cls: type) -> bool:
+    if cls.__module__ == "builtins" or cls.__module__.split(".")[0] in {"torch", "argparse", "typing"}:
+        return False
+    return dataclasses.is_dataclass(cls) or bool(_CONFIG_CLASSES.fullmatch(cls.__name__))
+
+
+def _annotation(parameter: inspect.Parameter, callee: object) -> object:
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return annotation
+    function = getattr(callee, "__init__", callee) if isinstance(callee, type) else callee
+    try:
+        return eval(annotation, getattr(function, "__globals__", {}))  # noqa: S307  (an annotation of the user's file)
+    except Exception:  # noqa: BLE001  (an annotation may name what only a type checker sees)
+        return None

@@ -1,0 +1,289 @@
+"""Loads the user's files by running only what is needed of each: no file of a project is ever executed whole."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import importlib.util
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remat.probe.built import FactMissingError
+from remat.probe.messages import Location
+from remat.probe.target.statements import Plan, Statement, When, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from types import CodeType, ModuleType
+
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+_LOADED: dict[str, File] = {}
+"""by path, as `sys.modules` is by name: a file is loaded once in a process"""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The folders whose files are loaded in part.
+
+    `outside`: the world in which a file's own statements run; the caller leaves its fake tensors there.
+    """
+
+    folders: tuple[Path, ...]
+    outside: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    def holds(self, path: Path) -> bool:
+        return not _INSTALLED.intersection(path.parts) and any(path.is_relative_to(folder) for folder in self.folders)
+
+    def file(self, path: Path) -> File:
+        """Load a file, or return it if that was done. Raises what its statements raise."""
+        key = str(path)
+        if key not in _LOADED:
+            module = self._module(path, module_name(path))
+            # an installed package, or one that replaces itself, isn't loaded in part: what it holds is there
+            _LOADED.setdefault(key, File(path, module, Plan(), self))
+        return _LOADED[key]
+
+    def _module(self, path: Path, name: str) -> ModuleType:
+        there = getattr(sys.modules.get(name), "__file__", str(path))
+        if "." in name or (there == str(path) and _finds(name, path)):
+            return importlib.import_module(name)
+        if str(path.parent) not in sys.path:  # where a script imports from
+            sys.path.append(str(path.parent))
+        spec = importlib.util.spec_from_loader(f"{name}_of_user", _Loader(path, self), origin=str(path))  # type: ignore[arg-type]
+        if spec is None:
+            raise ImportError(f"{path} can't be loaded")
+        module = importlib.util.module_from_spec(spec)
+        module.__file__ = str(path)
+        sys.modules[spec.name] = module
+        _Loader(path, self).exec_module(module)
+        return module
+
+
+class File:
+    """A file of the user whose statements run when the names that they bind are looked up."""
+
+    def __init__(self, path: Path, module: ModuleType, statements: Plan, project: Project) -> None:
+        self.path = path
+        self.module = module
+        self.plan = statements
+        self.project = project
+        self.done: set[int] = set()
+        self.failed: dict[int, BaseException] = {}
+        self.stars: list[ModuleType] = []
+        self.open: set[int] = set()
+
+    def begin(self) -> None:
+        """Run what can't wait. What fails here is said when it turns out to be needed."""
+        namespace = vars(self.module)
+        namespace["__builtins__"] = OnDemand(self.look_up)
+        namespace["__getattr__"] = self.attribute
+        for number, statement in enumerate(self.plan.statements[: self.plan.top]):
+            if statement.when is When.AT_ONCE or _is_star(statement) or self._is_local_import(statement.node):
+                try:
+                    self.run(number)
+                except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
+                    self.failed[number] = error
+
+    def look_up(self, name: str) -> object:
+        """Run what binds `name`; KeyError where nothing does."""
+        namespace = vars(self.module)
+        numbers = self.plan.by_name.get(name) or self.plan.guarded.get(name, [])
+        running = max(self.open, default=len(self.plan.statements))
+        for number in (n for n in numbers if n < running):  # what comes later has not run when this one does
+            self.run(number)
+        if name in namespace:
+            return namespace[name]
+        for number in numbers:
+            self.run(number)
+        if name in namespace:
+            return namespace[name]
+        for star in self.stars:
+            if not name.startswith("_") and hasattr(star, name):
+                return getattr(star, name)
+        raise KeyError(name)
+
+    def attribute(self, name: str) -> object:
+        try:
+            return self.look_up(name)
+        except KeyError:
+            raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}") from None
+
+    def run(self, number: int) -> None:
+        if number in self.done or number in self.open:
+            return
+        if number in self.failed:
+            raise self.failed[number]
+        self.open.add(number)
+        statement = self.plan.statements[number]
+        try:
+            with self.project.outside():
+                self._execute(statement)
+        except KeyError as error:  # would be taken for a name that is bound nowhere
+            raise RuntimeError(f"KeyError: {error}") from error
+        except ImportError as error:
+            raise self._not_importable(statement, error) from error
+        finally:
+            self.open.discard(number)
+        self.done.add(number)
+
+    def _execute(self, statement: Statement) -> None:
+        code = compiled(ast.Module([statement.node], []), str(self.path), self.plan.future)
+        exec(code, vars(self.module))  # noqa: S102  (running the user's code is what a probe is for)
+        if _is_star(statement) and isinstance(statement.node, ast.ImportFrom):
+            self.stars.append(sys.modules[self._absolute(statement.node)])
+        if self.plan.by_text and isinstance(statement.node, ast.Import | ast.ImportFrom):
+            for name in statement.binds:
+                _define(vars(self.module).get(name))
+
+    def _absolute(self, node: ast.ImportFrom) -> str:
+        package = self.module.__package__ or ""
+        return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+
+    def _is_local_import(self, node: ast.stmt) -> bool:
+        """Tell whether an import is of the user's own: those may register something, and cost little."""
+        if isinstance(node, ast.ImportFrom):
+            return node.level > 0 or self._is_own(node.module or "")
+        return isinstance(node, ast.Import) and any(self._is_own(alias.name) for alias in node.names)
+
+    def _is_own(self, module: str) -> bool:
+        root = module.split(".", maxsplit=1)[0]
+        if root in sys.modules:
+            place = getattr(sys.modules[root], "__file__", None)
+            return place is not None and self.project.holds(Path(place))
+        return any((Path(f) / root).is_dir() or (Path(f) / f"{root}.py").is_file() for f in self.project.folders)
+
+    def _not_importable(self, statement: Statement, error: ImportError) -> Exception:
+        name = (error.name or "").split(".")[0]
+        if not isinstance(error, ModuleNotFoundError) or not name or importlib.util.find_spec(name) is not None:
+            return error
+        place = Location(str(self.path), statement.node.lineno)
+        python = sys.executable
+        fact = f"`{name}` is imported and not installed in {python}"
+        return FactMissingError(fact, f"{python} -m pip install {name}", place)
+
+
+def _define(module: object) -> None:
+    """Run the definitions of a file of ours, so that they are found in its dictionary."""
+    file = _LOADED.get(str(getattr(module, "__file__", "")))
+    if file is None or module is not file.module:
+        return
+    for number, statement in enumerate(file.plan.statements[: file.plan.top]):
+        if isinstance(statement.node, ast.FunctionDef | ast.ClassDef | ast.ImportFrom):
+            try:
+                file.run(number)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
+                file.failed[number] = error
+
+
+class OnDemand(dict[str, object]):
+    """The builtins of a file loaded in part: a name that is neither global nor builtin is looked up in the plan."""
+
+    def __init__(self, look_up: Callable[[str], object]) -> None:
+        super().__init__(vars(builtins))
+        self.look_up = look_up
+
+    def __missing__(self, name: str) -> object:
+        return self.look_up(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds the project's modules as Python does, and loads them in part."""
+
+    project: Project
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, _: object = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.origin is None or not spec.origin.endswith(".py") or name.startswith("remat."):
+            return None
+        if not self.project.holds(Path(spec.origin)):
+            return None
+        spec.loader = _Loader(Path(spec.origin), self.project)  # type: ignore[assignment]  # has what importlib calls
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    path: Path
+    project: Project
+
+    def create_module(self, _: ModuleSpec) -> None:
+        """Leave it to Python."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        text = read(self.path)
+        tree = ast.parse(text, str(self.path))
+        if "sys.modules[__name__]" in text:  # a package that replaces itself by one whose parts are loaded lazily
+            exec(compiled(tree, str(self.path), 0), vars(module))  # noqa: S102
+            return
+        file = File(self.path, module, plan(tree), self.project)
+        _LOADED[str(self.path)] = file
+        file.begin()
+
+
+def _finds(name: str, path: Path) -> bool:
+    """Tell whether `import name` loads that file."""
+    if name in sys.modules:
+        return True
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin == str(path)
+
+
+def read(path: Path) -> str:
+    return importlib.util.decode_source(path.read_bytes())
+
+
+def compiled(tree: ast.Module, path: str, flags: int) -> CodeType:
+    return compile(tree, path, "exec", flags=flags, dont_inherit=True)
+
+
+def install(project: Project) -> None:
+    """From here to the end of the process, load the project's files in part."""
+    sys.meta_path.insert(0, _Finder(project))
+    for folder in reversed(project.folders):
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+        sys.path.insert(0, str(folder))
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name by which a file is imported: its packages' names in front, where it is in some."""
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    return ".".join([*(folder.name for folder in reversed(packages(path))), *parts])
+
+
+def packages(path: Path) -> list[Path]:
+    """Return the package folders around a file, the innermost first.
+
+    A folder without `__init__.py` is one too where the file imports from beside itself with a leading dot.
+    """
+    found: list[Path] = []
+    folder = path.parent
+    dots = _most_dots(path)
+    while (folder / "__init__.py").is_file() or len(found) < dots:
+        found.append(folder)
+        if folder == folder.parent:
+            break
+        folder = folder.parent
+    return found
+
+
+def _most_dots(path: Path) -> int:
+    try:
+        tree = ast.parse(read(path))
+    except (SyntaxError, UnicodeDecodeError, ValueError):
+        return 0
+    return max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
+
+
+def _is_star(statement: Statement) -> bool:
+    node = statement.node
+    return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"

@@ -1,0 +1,178 @@
+"""What a file's model is built of: its maker, the inputs found for it, its loss, and everything that was assumed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import nn
+
+from remat.probe.batch import hugging_face_inputs
+from remat.probe.batch.inputs import batch_of, find, sizes_said
+from remat.probe.batch.losses import described, loss_of
+from remat.probe.batch.shapes import dtype_of_floats
+from remat.probe.built import Built, FactMissingError, Inputs
+from remat.probe.simulated.fakes import cast_module
+from remat.probe.target.building import building
+from remat.probe.target.loading import read
+from remat.probe.target.scopes import evaluate
+from remat.probe.target.weights import left_out, set_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.probe.batch.inputs import Found
+    from remat.probe.messages import Location
+    from remat.probe.target.calls import Callee
+    from remat.probe.target.loading import File
+    from remat.probe.target.spec import Spec
+
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a file makes its model. `place`: where a line about it would be added. `said`: what was assumed once made."""
+
+    make: Callable[[], object]
+    file: File | None
+    spec: Spec
+    place: Location
+    assumptions: tuple[str, ...] = ()
+    said: Callable[[], tuple[str, ...]] = tuple
+
+
+@dataclass(slots=True)
+class _Known:
+    """What making the model, and its last batch, told."""
+
+    found: Found | None = None
+    said: list[str] = field(default_factory=list)
+    of_batch: tuple[str, ...] = ()
+
+
+def built_from(made: Made) -> Built:
+    known = _Known()
+    in_trainer = made.file is not None and "Trainer(" in read(made.file.path)
+    return Built(
+        make_model=lambda: _model(made, known),
+        make_batch=lambda model, batch, seq: _batch(made, known, model, batch, seq),
+        make_loss=lambda output, inputs: _loss(made, output, inputs),
+        optimizer=made.spec.optimizer,
+        autocast=made.spec.autocast,
+        holds_outputs=not in_trainer,
+        notes=lambda: tuple(
+            dict.fromkeys(filter(None, (*made.assumptions, *made.said(), *known.said, *known.of_batch)))
+        ),
+    )
+
+
+def _model(made: Made, known: _Known) -> nn.Module:
+    model = _once(made)
+    if known.found is None and made.spec.inputs is None and not hugging_face_inputs.is_hugging_face(_inmost(model)):
+        trial = _once(made)  # a trial may leave caches behind: it has a model of its own
+        trial.train()
+        known.found = find(trial, made.spec, made.place)
+        if known.found.output is not None and made.spec.loss is None:
+            inputs = batch_of(known.found, trial, None, None)
+            known.said.append(described(known.found.output, inputs))
+        known.found = replace(known.found, output=None)  # it belongs to this one fake world
+    known.said += set_aside()
+    return model
+
+
+def _inmost(model: nn.Module) -> nn.Module:
+    """The model that PEFT's adapters are in."""
+    return cast("nn.Module", getattr(model, "get_base_model", lambda: model)())
+
+
+def _once(made: Made) -> nn.Module:
+    with building():
+        try:
+            model = made.make()
+        except (TypeError, NameError, AttributeError) as error:
+            if options := left_out():
+                given = " ".join(f"{option} …" for option in options)
+                raise FactMissingError(
+                    f"options {', '.join(options)}, which the script requires ({type(error).__name__}: {error})",
+                    f"add above line {made.place.line} of {made.place.path}, as the script is started: "
+                    f'# remat: probe(args="{given}")',
+                    made.place,
+                ) from error
+            raise
+    if isinstance(model, tuple) and model and isinstance(model[0], nn.Module):
+        model = model[0]
+    if not isinstance(model, nn.Module):
+        raise FactMissingError(
+            f"expected a torch.nn.Module, but what was made is a {type(model).__name__}",
+            "name a class of modules, or a function that returns one",
+            made.place,
+        )
+    if made.spec.dtype is not None:
+        cast_module(model, DTYPES[made.spec.dtype], buffers=True)
+    return model
+
+
+def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
+    batch, seq = batch or made.spec.batch, seq or made.spec.seq
+    if made.spec.inputs is not None:
+        inputs, known.of_batch = _spelled(made, made.spec.inputs, model, batch, seq)
+    elif known.found is None:
+        base = _inmost(model)
+        inputs = hugging_face_inputs.make_batch(base, batch, seq)
+        known.of_batch = hugging_face_inputs.assumptions(base, batch, seq)
+    else:
+        inputs = batch_of(known.found, model, batch, seq)
+        known.of_batch = (*known.found.assumptions, *sizes_said(known.found, batch, seq))
+    return inputs
+
+
+def _spelled(
+    made: Made, expression: str, model: nn.Module, batch: int | None, seq: int | None
+) -> tuple[Inputs, tuple[str, ...]]:
+    """Evaluate the inputs as the user wrote them; say which sizes in them were not given."""
+    several = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
+    sizes = {"batch": batch or (8 if several else 1), "seq": seq or 256}
+    given = {"batch": batch, "seq": seq}
+    said = (f"{name} in inputs= is {size} (--{name})" for name, size in sizes.items() if given[name] is None)
+    named = {n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)}
+    value = evaluate(cast("File", made.file), expression, {**sizes, "torch": torch})
+    return as_inputs(value, dtype_of_floats(model)), tuple(s for s in said if s.split()[0] in named)
+
+
+def as_inputs(value: object, dtype: torch.dtype = torch.float32) -> Inputs:
+    """Read a batch as users write it: a mapping of keywords, a tuple of arguments, or a single one."""
+    if isinstance(value, dict) or hasattr(value, "keys"):
+        entries = cast("dict[str, object]", value)
+        return Inputs((), {name: _tensor(entries[name], dtype) for name in entries})
+    if isinstance(value, tuple | list) and not _is_shape(value):
+        return Inputs(tuple(_tensor(item, dtype) for item in value), {})
+    return Inputs((_tensor(value, dtype),), {})
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(type(n) is int for n in value)
+
+
+def _tensor(value: object, dtype: torch.dtype) -> object:
+    return torch.randn(cast("tuple[int, ...]", value), dtype=dtype) if _is_shape(value) else value
+
+
+def _loss(made: Made, output: object, inputs: Inputs) -> torch.Tensor:
+    if made.spec.loss is None:
+        return loss_of(output, inputs)
+    return call_loss(evaluate(cast("File", made.file), made.spec.loss), output, inputs)
+
+
+def call_loss(loss: object, output: object, inputs: Inputs) -> torch.Tensor:
+    """Call a user's loss with the output, and the batch where it takes two."""
+    function = cast("Callee[torch.Tensor]", loss)
+    try:
+        taken = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    except (ValueError, TypeError):
+        taken = []
+    batch = inputs.kwargs or (inputs.args[0] if len(inputs.args) == 1 else inputs.args)
+    return function(output, batch) if len(taken) >= 2 else function(output)

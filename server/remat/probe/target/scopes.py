@@ -1,0 +1,154 @@
+"""Evaluates an expression of a user's file where it stands; the names of the function around it, on demand."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from remat.probe.target.loading import OnDemand, compiled, read
+from remat.probe.target.statements import dotted, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remat.probe.target.loading import File
+    from remat.probe.target.statements import Plan
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
+_MOST_CALLERS = 5  # a parameter is followed through so many functions
+
+
+class HandedOverError(NameError):
+    """A parameter of a function of the user's that no call of it tells."""
+
+
+def evaluate(file: File, expression: str, names: dict[str, object] | None = None) -> object:
+    """Evaluate in the file's own namespace, with `names` beside it."""
+    namespace = {**vars(file.module), **(names or {})}
+    return eval(compile(expression, str(file.path), "eval"), namespace)  # noqa: S307  (what the user wrote for us)
+
+
+def evaluate_in(file: File, node: ast.expr, scopes: list[Scope], depth: int = 0) -> object:
+    """Evaluate an expression that stands inside of `scopes`, the outermost first. Raises what its parts raise.
+
+    `depth`: through how many callers its parameters were followed.
+    """
+    local = _Local(file, scopes, node, depth)
+    code = compile(ast.fix_missing_locations(ast.Expression(node)), str(file.path), "eval", dont_inherit=True)
+    return eval(code, local.namespace)  # noqa: S307
+
+
+class _Local:
+    """The names of a function that never runs: each is worked out from the statements that bind it."""
+
+    def __init__(self, file: File, scopes: list[Scope], node: ast.expr, depth: int = 0) -> None:
+        self.file = file
+        self.depth = depth
+        self.functions = {name: scope for scope in scopes for name in _parameters(scope)}
+        self.plans = [_plan_before(scope, node) for scope in scopes]
+        self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
+        self.open: set[int] = set()
+        self.done: set[int] = set()
+        self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": OnDemand(self.look_up)}
+        for name in [name for plan_ in self.plans for name in plan_.by_name]:
+            self.namespace.pop(name, None)  # a global of the same name isn't meant
+
+    def look_up(self, name: str) -> object:
+        for local in reversed(self.plans):
+            for number in local.by_name.get(name, ()):
+                self.run(local, number)
+            if name in self.namespace:
+                return self.namespace[name]
+        if name in self.arguments:
+            self.namespace[name] = evaluate_in(self.file, self.arguments[name], [])
+            return self.namespace[name]
+        if name in self.functions and self.depth < _MOST_CALLERS:
+            self.namespace[name] = _from_caller(self.file, self.functions[name], name, self.depth)
+            return self.namespace[name]
+        return self.file.look_up(name)
+
+    def run(self, local: Plan, number: int) -> None:
+        statement = local.statements[number]
+        key = id(statement.node)
+        if key in self.done or key in self.open:
+            return
+        self.open.add(key)
+        try:
+            code = compiled(ast.Module([statement.node], []), str(self.file.path), self.file.plan.future)
+            exec(code, self.namespace)  # noqa: S102
+        except KeyError as error:
+            raise RuntimeError(f"KeyError: {error}") from error
+        finally:
+            self.open.discard(key)
+        self.done.add(key)
+
+
+def _parameters(scope: Scope) -> list[str]:
+    return [] if isinstance(scope, ast.If) else [a.arg for a in (*scope.args.posonlyargs, *scope.args.args)]
+
+
+def _from_caller(file: File, function: Scope, name: str, depth: int) -> object:
+    """Evaluate what a function of the file is given for its parameter, by the first call that can be worked out."""
+    tree = ast.parse(read(file.path))
+    position = _parameters(function).index(name)
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        node = _given(call, getattr(function, "name", ""), name, position)
+        if node is not None:
+            try:
+                return evaluate_in(file, node, scopes_around(tree, call), depth + 1)
+            except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next call may do)
+                continue
+    where = f"{file.path}:{function.lineno}"
+    raise HandedOverError(
+        f"it is a parameter of {getattr(function, 'name', '')}, at {where}, whose callers don't tell it"
+    )
+
+
+def _given(call: ast.Call, function: str, name: str, position: int) -> ast.expr | None:
+    """Return what `function(…)`, or `mp.spawn(function, args=(…))`, gives for a parameter."""
+    if dotted(call.func) == function and not any(isinstance(a, ast.Starred) for a in call.args):
+        named = next((k.value for k in call.keywords if k.arg == name), None)
+        return named or next(iter(call.args[position : position + 1]), None)
+    if dotted(call.func).endswith("spawn") and call.args and dotted(call.args[0]) == function:
+        handed = next((k.value for k in call.keywords if k.arg == "args"), None)
+        if isinstance(handed, ast.Tuple) and position > 0:  # the first is the rank
+            return next(iter(handed.elts[position - 1 : position]), None)
+    return None
+
+
+def scopes_around(tree: ast.Module, target: ast.AST) -> list[Scope]:
+    """Return the functions, and the guard of a script, that a node stands in, the outermost first."""
+    return next((path for node, path in _walk(tree, []) if node is target), [])
+
+
+def _walk(node: ast.AST, path: list[Scope]) -> Iterator[tuple[ast.AST, list[Scope]]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, path
+        guard = isinstance(child, ast.If) and isinstance(node, ast.Module)
+        inner = [*path, child] if guard or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else path
+        yield from _walk(child, inner)  # type: ignore[arg-type]
+
+
+def _plan_before(scope: Scope, node: ast.expr) -> Plan:
+    """Return the statements of a scope that run before `node`, compound ones opened."""
+    before = [s for s in _opened(scope.body) if s.lineno < node.lineno and not any(n is node for n in ast.walk(s))]
+    return plan(ast.Module(before, []))
+
+
+def _opened(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.With | ast.For | ast.While | ast.Try):
+            yield from _opened(statement.body)
+        else:
+            yield statement
+
+
+def _defaults(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(scope, ast.If):
+        return
+    named = scope.args.args
+    for argument, value in zip(named[len(named) - len(scope.args.defaults) :], scope.args.defaults, strict=True):
+        yield argument.arg, value
+    for argument, default in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True):
+        if default is not None:
+            yield argument.arg, default

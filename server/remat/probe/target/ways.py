@@ -1,0 +1,65 @@
+"""Ways to call a class or function of the user's: the arguments of each, made anew whenever a model is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from remat.probe.built import FactMissingError
+from remat.probe.target.weights import left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.probe.target.calls import Callee
+
+_OF_ARGUMENTS = (TypeError, ValueError, RuntimeError, AttributeError, AssertionError, LookupError, OSError, NameError)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a class or function, or its `method`, is called with, each made anew by its function."""
+
+    positional: tuple[Callable[[], object], ...] = ()
+    named: tuple[tuple[str, Callable[[], object]], ...] = ()
+    assumptions: tuple[str, ...] = ()
+    method: str = ""
+
+    def call(self, callee: Callee[object]) -> object:
+        function = getattr(callee, self.method) if self.method else callee
+        return function(*(make() for make in self.positional), **{name: make() for name, make in self.named})
+
+
+@dataclass(slots=True)
+class Ways:
+    """Ways to call a class or function, the likeliest first; one that fails gives way to the next.
+
+    `later`: further ways, looked for once these have failed. `question`: what to ask where all fail; None: their error.
+    """
+
+    ways: list[Arguments]
+    question: Callable[[Exception, tuple[str, ...]], FactMissingError] | None = None
+    later: Callable[[Exception], list[Arguments]] | None = None
+
+    def call(self, callee: Callee[object]) -> object:
+        first: Exception | None = None
+        while True:
+            try:
+                return self.ways[0].call(callee)
+            except FactMissingError:
+                raise
+            except _OF_ARGUMENTS as error:
+                if first is None:
+                    first, said = error, self.said()
+                if len(self.ways) == 1 and self.later is not None:
+                    self.ways += self.later(first)
+                    self.later = None
+                if len(self.ways) > 1:
+                    del self.ways[0]
+                elif self.question is None or (left_out() and isinstance(first, NameError)):
+                    raise first from None
+                else:
+                    raise self.question(first, said) from first
+
+    def said(self) -> tuple[str, ...]:
+        return self.ways[0].assumptions
