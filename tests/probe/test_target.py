@@ -232,6 +232,24 @@ def test_a_script_that_adds_adapters_is_probed_with_them(tmp_path: Path, ask: As
     assert [(one.class_name, one.count) for one in tuned.checkpointed] == [("LlamaDecoderLayer", 3)]
 
 
+def test_a_model_that_a_branch_makes_has_the_names_of_that_branch(tmp_path: Path, ask: Ask) -> None:
+    text = """
+        from torch import nn
+
+        def load(name=None):
+            if name is None:
+                width = 8
+                return nn.Linear(width, 2), "words"
+            elif name == "large":
+                width = 512
+                model = nn.Linear(width, 2)
+            return model, name
+    """
+    write(tmp_path, tune=text)
+    small, large = (result(ask(tmp_path, f"tune.py:{line}")) for line in (6, 9))
+    assert [found.by_category["parameters"] for found in (small, large)] == [4 * (8 * 2 + 2), 4 * (512 * 2 + 2)]
+
+
 def test_of_several_models_that_a_script_makes_the_lines_are_named(tmp_path: Path, ask: Ask) -> None:
     write(
         tmp_path,

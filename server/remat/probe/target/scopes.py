@@ -131,16 +131,23 @@ def _walk(node: ast.AST, path: list[Scope]) -> Iterator[tuple[ast.AST, list[Scop
 
 def _plan_before(scope: Scope, node: ast.expr) -> Plan:
     """Return the statements of a scope that run before `node`, compound ones opened."""
-    before = [s for s in _opened(scope.body) if s.lineno < node.lineno and not any(n is node for n in ast.walk(s))]
+    before = [s for s in _opened(scope.body, node) if s.lineno < node.lineno and not _holds(s, node)]
     return plan(ast.Module(before, []))
 
 
-def _opened(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _opened(body: list[ast.stmt], node: ast.expr) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.With | ast.For | ast.While | ast.Try):
-            yield from _opened(statement.body)
+            yield from _opened(statement.body, node)
+        elif isinstance(statement, ast.If) and _holds(statement, node):  # the branch that is taken
+            taken = any(_holds(inner, node) for inner in statement.body)
+            yield from _opened(statement.body if taken else statement.orelse, node)
         else:
             yield statement
+
+
+def _holds(statement: ast.stmt, node: ast.expr) -> bool:
+    return any(inner is node for inner in ast.walk(statement))
 
 
 def _defaults(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
