@@ -204,6 +204,14 @@ def test_a_snapshot_without_a_history_says_how_to_record_one(data: object) -> No
         timeline_of(loads(pickle.dumps(data)), "run.pickle")
 
 
+def test_a_file_too_large_for_the_server_is_refused_unread(tmp_path: Path) -> None:
+    file = tmp_path / "huge.pickle"
+    with file.open("wb") as sparse:
+        sparse.truncate(300 * 2**20)
+    with pytest.raises(NoSnapshotError, match=r"huge.pickle has 300 MiB, and snapshots of up to 256 are opened"):
+        read_snapshot(file)
+
+
 def test_a_large_one_is_drawn_in_few_points() -> None:
     buffer = io.BytesIO()
     entry = RECORDED["device_traces"][0][0]

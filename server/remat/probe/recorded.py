@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BEFORE = "before recording"
 _POINTS = 400
+_LARGEST = 256 * 1024 * 1024  # bytes of a file; in memory it takes many times as much
 _OPTIMIZER = ("torch/optim/", "torch\\optim\\")
 _BACKWARD = ("_engine_run_backward", "backward")
 _FORWARD = ("_call_impl", "forward")
@@ -27,6 +28,12 @@ class NoSnapshotError(ValueError):
 
 def read_snapshot(path: Path) -> Timeline:
     """Raises NoSnapshotError, and OSError. Nothing in the file is run."""
+    size = path.stat().st_size
+    if size > _LARGEST:
+        raise NoSnapshotError(
+            f"{path.name} has {size / 2**20:.0f} MiB, and snapshots of up to {_LARGEST // 2**20} are opened: record fewer "
+            "steps, or give torch.cuda.memory._record_memory_history(max_entries=100_000)"
+        )
     try:
         data = loads(path.read_bytes())
     except NotPlainError as error:
