@@ -31,8 +31,8 @@ def read_snapshot(path: Path) -> Timeline:
     size = path.stat().st_size
     if size > _LARGEST:
         raise NoSnapshotError(
-            f"{path.name} has {size / 2**20:.0f} MiB, and snapshots of up to {_LARGEST // 2**20} are opened: record fewer "
-            "steps, or give torch.cuda.memory._record_memory_history(max_entries=100_000)"
+            f"{path.name} has {size / 2**20:.0f} MiB, and snapshots of up to {_LARGEST // 2**20} are opened: record "
+            "fewer steps, or give torch.cuda.memory._record_memory_history(max_entries=100_000)"
         )
     try:
         data = loads(path.read_bytes())
