@@ -7,7 +7,6 @@ a test compares both ways on every model of the truth suite.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -164,23 +163,22 @@ def _wrapped(mode: FakeTensorMode, out: object) -> object:
     return out
 
 
-_attributes: weakref.WeakKeyDictionary[FakeTensorMode, dict[str, object]] = weakref.WeakKeyDictionary()
-"""what the constructor sets on the fakes of a mode, one by one and slowly: the same on each of them"""
+_attributes: dict[str, object] = {}
+"""what the constructor sets on every fake beside its mode, one by one and slowly: always the same"""
 
 
 def _fake(mode: FakeTensorMode, meta: torch.Tensor) -> FakeTensor:
     """`FakeTensor(mode, meta, cpu)`, four times as fast."""
-    known = _attributes.get(mode)
-    if known is None:
+    if not _attributes:
         first = FakeTensor(mode, meta, _CPU)
-        _attributes[mode] = dict(vars(first))
+        _attributes.update({name: value for name, value in vars(first).items() if value is not mode})
         return first
     fake = torch.Tensor._make_subclass(
         FakeTensor, meta, meta.requires_grad, dispatch_device=True, device_for_backend_keys=_CPU
     )
     if _guard is not None:
         _guard(fake)
-    vars(fake).update(known)
+    vars(fake).update(_attributes, fake_mode=mode)
     return fake
 
 
