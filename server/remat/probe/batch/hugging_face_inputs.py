@@ -44,10 +44,6 @@ def assumptions(model: nn.Module, batch: int | None, seq: int | None) -> tuple[s
     return tuple(said)
 
 
-def is_hugging_face(model: object) -> bool:
-    return any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
-
-
 def limits(model: nn.Module) -> tuple[int, int | None]:
     """Return the longest sequence the model is made for, and the number of learned positions, where it has such."""
     config = _text(_config(model))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
+from remat.probe.libraries import is_hugging_face, without_adapters
 from remat.probe.messages import AS_WRITTEN
 from remat.probe.simulated.blocks import repeated_blocks
 from remat.probe.simulated.checkpoint_calls import Chosen
@@ -42,14 +43,10 @@ def apply_variant(model: nn.Module, variant: Variant) -> tuple[nn.Module, Policy
     """The model as the variant wants it, and which calls of `checkpoint` then count."""
     if variant.dtype is not None:
         # Hugging Face keeps buffers that are not saved (rotary frequencies) in fp32 whatever the dtype.
-        cast_module(model, dtype_of(variant.dtype), buffers=not _is_hugging_face(model))
+        cast_module(model, dtype_of(variant.dtype), buffers=not is_hugging_face(model))
     if variant.lora_rank is not None:
         model = _with_lora(model, variant)
     return model, _checkpoint(model, variant)
-
-
-def _is_hugging_face(model: nn.Module) -> bool:
-    return any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
 
 
 def _checkpoint(model: nn.Module, variant: Variant) -> Policy:
@@ -103,8 +100,8 @@ def _every(how: str) -> int:
 
 def _own_switch(model: nn.Module) -> Callable[[dict[str, object]], None] | None:
     """The model's own way to checkpoint all its blocks, as Hugging Face's libraries have it."""
-    base = getattr(model, "get_base_model", lambda: model)()
-    if not (_is_hugging_face(base) and getattr(base, "supports_gradient_checkpointing", False)):
+    base = without_adapters(model)
+    if not (is_hugging_face(base) and getattr(base, "supports_gradient_checkpointing", False)):
         return None
     if hasattr(base, "activation_checkpointing_enable"):  # transformers >= 5.23
         return lambda settings: base.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)

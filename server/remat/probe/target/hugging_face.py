@@ -15,6 +15,7 @@ from remat.probe.batch.hugging_face_inputs import assumptions, make_batch
 from remat.probe.batch.losses import loss_of
 from remat.probe.batch.shapes import dtype_of_floats
 from remat.probe.built import Built, FactMissingError
+from remat.probe.libraries import without_adapters
 from remat.probe.messages import Location
 from remat.probe.target.building import building
 from remat.probe.target.made import Made, built_from
@@ -38,7 +39,7 @@ def built(name: str, folder: Path) -> Built:
     said: list[str] = []
 
     def batch(model: nn.Module, size: int | None, seq: int | None) -> Inputs:
-        base = cast("nn.Module", getattr(model, "get_base_model", lambda: model)())  # that of PEFT
+        base = without_adapters(model)
         said[:] = [f"parameters are {dtype_of_floats(base)}", *assumptions(base, size, seq)]
         return make_batch(base, size, seq)
 

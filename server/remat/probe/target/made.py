@@ -15,6 +15,7 @@ from remat.probe.batch.inputs import batch_of, find, sizes_said
 from remat.probe.batch.losses import described, loss_of
 from remat.probe.batch.shapes import dtype_of_floats
 from remat.probe.built import Built, FactMissingError, Inputs
+from remat.probe.libraries import is_hugging_face, without_adapters
 from remat.probe.simulated.fakes import cast_module
 from remat.probe.target.building import building
 from remat.probe.target.loading import read
@@ -72,7 +73,7 @@ def built_from(made: Made) -> Built:
 
 def _model(made: Made, known: _Known) -> nn.Module:
     model = _once(made)
-    if known.found is None and made.spec.inputs is None and not hugging_face_inputs.is_hugging_face(_inmost(model)):
+    if known.found is None and made.spec.inputs is None and not is_hugging_face(without_adapters(model)):
         trial = _once(made)  # a trial may leave caches behind: it has a model of its own
         trial.train()
         known.found = find(trial, made.spec, made.place)
@@ -82,11 +83,6 @@ def _model(made: Made, known: _Known) -> nn.Module:
         known.found = replace(known.found, output=None)  # it belongs to this one fake world
     known.said += set_aside()
     return model
-
-
-def _inmost(model: nn.Module) -> nn.Module:
-    """The model that PEFT's adapters are in."""
-    return cast("nn.Module", getattr(model, "get_base_model", lambda: model)())
 
 
 def _once(made: Made) -> nn.Module:
@@ -121,7 +117,7 @@ def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: 
     if made.spec.inputs is not None:
         inputs, known.of_batch = _spelled(made, made.spec.inputs, model, batch, seq)
     elif known.found is None:
-        base = _inmost(model)
+        base = without_adapters(model)
         inputs = hugging_face_inputs.make_batch(base, batch, seq)
         known.of_batch = hugging_face_inputs.assumptions(base, batch, seq)
     else:

@@ -1,0 +1,17 @@
+"""What is known of a model by the library it comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def is_hugging_face(model: object) -> bool:
+    return any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
+
+
+def without_adapters(model: nn.Module) -> nn.Module:
+    """The model that PEFT's adapters are in; the same one where there are none."""
+    return cast("nn.Module", getattr(model, "get_base_model", lambda: model)())
