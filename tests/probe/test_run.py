@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from asking import LINEAR, ask, failure, result, write
 
-from remat.probe import run
+from remat.probe import processes, run
 from remat.probe.messages import Done, Failure, Progress, Request, Variant
 
 if TYPE_CHECKING:
@@ -92,6 +93,19 @@ def test_a_cancelled_worker_ends_with_everything_it_started(tmp_path: Path) -> N
     assert not run.alive(worker)
     assert [e.message for e in heard if isinstance(e, Failure)] == ["cancelled"]
     assert isinstance(heard[-1], Done)
+
+
+@pytest.mark.skipif(not hasattr(os, "setsid"), reason="there are no sessions")
+def test_what_it_started_in_a_session_of_its_own_is_counted_and_ended_with_it() -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], start_new_session=True)"
+    inner = "import os, time; held = b'1' * 2**27; print(os.getpid(), flush=True); time.sleep(600)"
+    outer = subprocess.Popen([sys.executable, "-c", code, inner], stdout=subprocess.PIPE, start_new_session=True)
+    assert outer.stdout is not None
+    pid = int(outer.stdout.readline())
+    assert processes.memory_of(outer.pid) > 2**27
+    processes.end(outer.pid)
+    outer.wait(10)
+    assert processes.memory_of(pid) < 2**27  # at most a process that nobody has waited for yet
 
 
 def test_a_python_that_can_t_be_started_is_a_failure(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
 import signal
 import subprocess
 import sys
@@ -16,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from remat.probe.memory import memory_of_group, physical_memory
+from remat.probe.frames import user_line
 from remat.probe.messages import Done, Failure, Limits, Location, Log, Progress, read_event, request_line
+from remat.probe.processes import end as end_processes
+from remat.probe.processes import memory_of, physical_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from remat.probe.messages import Event, Request
 
 WORKER = Path(__file__).with_name("worker.py")
-_FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _GRACE = 1.5  # seconds between the worker's own word about its time and its end
 _TICK = 0.2
 _LAST_WORDS = 400  # lines of standard error that are kept
@@ -43,7 +43,6 @@ _OFFLINE = {
     "PYTHONSAFEPATH": "1",
     "MPLBACKEND": "Agg",
 }
-_LIBRARY = re.compile(r"[\\/](site-packages|dist-packages)[\\/]|[\\/]lib[\\/]python3[^\\/]*[\\/]|^<")
 
 
 @dataclass(slots=True)
@@ -203,7 +202,7 @@ def _over(worker: Worker, seconds: float, limits: Limits) -> Failure | None:
         text = f"stopped after {limits.seconds:g} s, the limit, during {_doing(worker)}{where}"
         return Failure(worker.variant, worker.stage, text, place, details=_words(worker))
     if limits.memory_bytes is not None and os.name == "posix":
-        used = memory_of_group(worker.process.pid)
+        used = memory_of(worker.process.pid)
         if used > limits.memory_bytes:
             text = (
                 f"stopped because the process used {used / 2**30:.1f} GiB of memory, more than its limit of "
@@ -246,14 +245,7 @@ def _words(worker: Worker) -> str:
 
 
 def _user_line(worker: Worker) -> Location | None:
-    """Read the last list of frames that Python printed for the innermost that is the user's."""
-    text = "".join(worker.noise)
-    begin = max(text.rfind("(most recent call first)"), 0)
-    for match in _FRAME.finditer(text, begin):
-        path = match["path"]
-        if not _LIBRARY.search(path) and not path.startswith(str(WORKER.parent)):
-            return Location(path, int(match["line"]))
-    return None
+    return user_line("".join(worker.noise))
 
 
 def _hear(worker: Worker, pipe: IO[str]) -> None:
@@ -271,10 +263,5 @@ def _overhear(worker: Worker, pipe: IO[str]) -> None:
 
 
 def _kill(worker: Worker) -> None:
-    """End the process and its whole group."""
-    if os.name == "posix":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
-        return
-    with contextlib.suppress(OSError):
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(worker.process.pid)], capture_output=True, check=False)  # noqa: S603, S607
+    """End the process and all that it started."""
+    end_processes(worker.process.pid)
