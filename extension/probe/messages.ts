@@ -104,6 +104,15 @@ export interface PhasePeak {
   readonly allocatedBytes: number;
 }
 
+/** What one of several ranks took that were measured together. */
+export interface RankFigures {
+  readonly rank: number;
+  readonly allocatedBytes: number;
+  readonly reservedBytes: number | null;
+  readonly processBytes: Range | null;
+  readonly stepSeconds: number;
+}
+
 export interface VariantResult {
   readonly name: string;
   readonly kind: "estimated" | "measured";
@@ -129,6 +138,7 @@ export interface VariantResult {
   readonly worldSize?: number | null;
   readonly batch?: number | null;
   readonly seq?: number | null;
+  readonly ranks?: readonly RankFigures[];
 }
 
 /** The first event: who answers. */

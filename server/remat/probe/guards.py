@@ -6,11 +6,15 @@ import contextlib
 import faulthandler
 import os
 import sys
+import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from remat.probe.messages import Failure, Location, event_line
+from remat.probe.ranks.spoken import end_with_launcher, is_rank
+from remat.probe.ranks.spoken import open_channel as ranks_channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,23 +25,37 @@ _LIBRARIES = ("site-packages", "dist-packages")
 _STANDARD = str(Path(os.__file__).parent)
 
 
-def open_channel() -> tuple[TextIO, TextIO]:
-    """Return where requests come from and events go; afterwards what the user's code reads or prints is not theirs.
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Where requests come from, events go, and Python writes where the code is when the process hangs or ends."""
+
+    requests: TextIO
+    events: TextIO
+    faults: TextIO
+
+
+def open_channel() -> Channel:
+    """Return the way to whoever asked; afterwards what the user's code reads or prints is not theirs.
 
     Standard input becomes empty, and standard output goes to standard error, for code in C as well.
     """
-    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    if is_rank():
+        channel = Channel(*ranks_channel())
+        end_with_launcher(channel.faults)
+    else:
+        requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+        channel = Channel(requests, os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1), sys.stderr)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return requests, events
+    return channel
 
 
-def guard(events: TextIO, stage: Callable[[], str], memory_bytes: int | None) -> None:
+def guard(channel: Channel, stage: Callable[[], str], memory_bytes: int | None) -> None:
     """Limit the memory, and say where the user's code was when it ends the process, by itself or by a fault."""
-    faulthandler.enable(sys.stderr)
+    events = channel.events
+    faulthandler.enable(channel.faults)
     leave = os._exit
 
     def leaving(status: int) -> NoReturn:
@@ -56,9 +74,18 @@ def guard(events: TextIO, stage: Callable[[], str], memory_bytes: int | None) ->
         _limit(memory_bytes)
 
 
-def time_limit(seconds: float) -> None:
+_until = [float("inf")]
+
+
+def time_limit(seconds: float, faults: TextIO) -> None:
     """Print where every thread is once the time is over; the parent reads it and ends the process."""
-    faulthandler.dump_traceback_later(seconds, exit=False, file=sys.stderr)
+    _until[0] = time.monotonic() + seconds
+    faulthandler.dump_traceback_later(seconds, exit=False, file=faults)
+
+
+def time_left() -> float:
+    """Seconds until the limit."""
+    return _until[0] - time.monotonic()
 
 
 def time_is_kept() -> None:

@@ -171,6 +171,17 @@ class PhasePeak:
 
 
 @dataclass(frozen=True, slots=True)
+class RankFigures:
+    """What one of several ranks took that were measured together."""
+
+    rank: int
+    allocated_bytes: int
+    reserved_bytes: int | None
+    process_bytes: Range | None
+    step_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class VariantResult:
     name: str
     kind: Literal["estimated", "measured"]
@@ -207,6 +218,8 @@ class VariantResult:
     """samples in the batch that was made, of one of `grad_accum`"""
     seq: int | None = None
     """its tokens in a sequence; None where it has none, as with images"""
+    ranks: tuple[RankFigures, ...] = ()
+    """measured only: of each rank, where several ran together; the result's own figures are those that took most"""
 
 
 @dataclass(frozen=True, slots=True)

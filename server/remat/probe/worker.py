@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Literal, TextIO, TypeAlias
+    from typing import Literal, TypeAlias
 
     import torch
     from torch import nn
 
     from remat.probe.built import Built, Inputs
+    from remat.probe.guards import Channel
     from remat.probe.messages import Event, Request, Variant
 
     Stage: TypeAlias = Literal["build", "forward", "backward", "measure"]
@@ -38,15 +39,18 @@ def main() -> None:
     _bring_own_package()
     from remat.probe.guards import guard, open_channel  # noqa: PLC0415  (the package is there from here on)
     from remat.probe.messages import read_request  # noqa: PLC0415
+    from remat.probe.ranks.spoken import is_rank, wait_for_the_end  # noqa: PLC0415
 
-    requests, events = open_channel()
+    channel = open_channel()
     guarded = False
-    for line in requests:
+    for line in channel.requests:
         request = read_request(line)
         if not guarded:
-            guard(events, lambda: _now[0], request.limits.memory_bytes)
+            guard(channel, lambda: _now[0], request.limits.memory_bytes)
             guarded = True
-        _serve(request, events)
+        _serve(request, channel)
+    if is_rank():
+        wait_for_the_end()
 
 
 def _bring_own_package() -> None:
@@ -62,20 +66,20 @@ def _bring_own_package() -> None:
         spec.loader.exec_module(module)
 
 
-def _serve(request: Request, events: TextIO) -> None:
+def _serve(request: Request, channel: Channel) -> None:
     import time  # noqa: PLC0415
 
     from remat.probe.guards import time_is_kept, time_limit  # noqa: PLC0415
     from remat.probe.messages import Done, Environment, event_line  # noqa: PLC0415
 
     def say(event: Event) -> None:
-        events.write(event_line(event))
-        events.flush()
+        channel.events.write(event_line(event))
+        channel.events.flush()
 
     began = time.monotonic()
     with contextlib.suppress(OSError):  # resolving the target says what is wrong with the folder
         os.chdir(request.folder)
-    time_limit(request.limits.seconds)
+    time_limit(request.limits.seconds, channel.faults)
     say(Environment(sys.executable, _versions()))
     _now[0] = "import"
     try:
