@@ -22,7 +22,7 @@ from remat.probe.simulated.allocator import CachingAllocator
 from remat.probe.simulated.estimate import estimated, simulate
 
 if TYPE_CHECKING:
-    from remat.probe.simulated.trace import Log
+    from remat.probe.simulated.log import Log
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()

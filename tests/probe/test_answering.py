@@ -9,7 +9,7 @@ import pytest
 from small_models import perceptron
 
 from remat.probe import calibration
-from remat.probe.answering import answers
+from remat.probe.answering import Answers
 from remat.probe.measured.measurable import CannotMeasureError
 from remat.probe.messages import Log, Request, Variant, VariantResult
 from remat.probe.recorded import read_snapshot
@@ -30,7 +30,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def asked(request: Request, variant: Variant = NONE) -> list[Event]:
-    return list(answers(perceptron(), perceptron(), variant, request, lambda: None))
+    return list(Answers(perceptron(), request).of(variant, perceptron(), lambda: None))
 
 
 def kinds(events: list[Event]) -> list[str]:

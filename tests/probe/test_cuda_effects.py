@@ -16,7 +16,7 @@ from remat.probe.simulated.cuda.architecture import capability, workspace_bytes
 from remat.probe.simulated.estimate import estimate, simulate
 
 if TYPE_CHECKING:
-    from remat.probe.simulated.trace import Log
+    from remat.probe.simulated.log import Log
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from remat.probe.built import Built
-    from remat.probe.simulated.trace import Log
+    from remat.probe.simulated.log import Log
 
 VIEWER = {
     "PROTO", "APPEND", "APPENDS", "LIST", "TUPLE", "NEWFALSE", "NEWTRUE", "NONE", "BINGET", "BININT", "BININT1",

@@ -15,7 +15,8 @@ from remat.probe.measured.measurable import CannotMeasureError, device_here, why
 from remat.probe.measured.measure import measure
 from remat.probe.measured.memory_on_cuda import constants_here
 from remat.probe.messages import AS_WRITTEN, Log
-from remat.probe.simulated.estimate import estimated, simulate
+from remat.probe.simulated.estimate import estimated
+from remat.probe.simulated.together import Together
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
 if TYPE_CHECKING:
@@ -25,32 +26,55 @@ if TYPE_CHECKING:
     from remat.probe.messages import Event, Request, Variant, VariantResult
 
 
-def answers(
-    built: Built, told: Built, variant: Variant, request: Request, begin_measuring: Callable[[], None]
-) -> Iterator[Event]:
-    """`told`: `built`, saying what it does while it is estimated. Raises what the user's code does, and why nothing
-    can be measured, unless an estimate answers already.
-    """
-    variant, sizes = _settled(built, variant), Sizes()
-    built, told = noting_sizes(built, sizes), noting_sizes(told, sizes)
-    if request.mode != "estimate" and request.device == "cuda" and request.gpu is None and why_not("cuda") is None:
-        request = replace(request, gpu=torch.cuda.get_device_name(device_here("cuda")))
-    expected = _expected(told, variant, request)
-    if expected is not None and request.mode != "measure":
-        yield _noted(built, expected, sizes)
-    if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
-        return
-    begin_measuring()
-    try:
-        came = measure(built, variant, request.device, request.limits, expected, _file(request, variant, "measured"))
-    except CannotMeasureError as error:
-        if request.mode != "auto":
-            raise
-        yield Log(f"{variant.name} was not measured: {error}; {error.how}")
-        return
-    yield _noted(built, came, sizes)
-    if expected is not None:
-        _remember(request, expected, came)
+class Answers:
+    """Answers the variants of one request, in their order."""
+
+    def __init__(self, built: Built, request: Request) -> None:
+        if request.mode != "estimate" and request.device == "cuda" and request.gpu is None and why_not("cuda") is None:
+            request = replace(request, gpu=torch.cuda.get_device_name(device_here("cuda")))
+        self._built, self._request = built, request
+        self._together = Together([_settled(built, variant) for variant in request.variants])
+
+    def of(self, variant: Variant, told: Built, begin_measuring: Callable[[], None]) -> Iterator[Event]:
+        """`told`: what is built, saying what it does while it is estimated. Raises what the user's code does, and why
+        nothing can be measured, unless an estimate answers already.
+        """
+        request = self._request
+        variant = _settled(self._built, variant)
+        expected = self._expected(told, variant)
+        if expected is not None and request.mode != "measure":
+            yield expected
+        if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
+            return
+        begin_measuring()
+        sizes = Sizes()
+        built, file = noting_sizes(self._built, sizes), _file(request, variant, "measured")
+        try:
+            came = measure(built, variant, request.device, request.limits, expected, file)
+        except CannotMeasureError as error:
+            if request.mode != "auto":
+                raise
+            yield Log(f"{variant.name} was not measured: {error}; {error.how}")
+            return
+        yield _noted(came, sizes, built.notes())
+        if expected is not None:
+            _remember(request, expected, came)
+
+    def _expected(self, told: Built, variant: Variant) -> VariantResult | None:
+        """The estimate; None where only a measurement is wanted and the model can't be estimated."""
+        request = self._request
+        try:
+            simulated = self._together.simulate(told, variant, request.device, request.gpu)
+        except Exception:
+            if request.mode != "measure":
+                raise
+            return None
+        traced = simulated.traced
+        file = _file(request, variant, "estimated")
+        if file is not None and request.mode != "measure":
+            write_snapshot(snapshot_of(traced.log, request.device, "estimated"), file)
+        result = estimated(told, variant, traced, request.device, request.gpu)
+        return _noted(result, simulated.sizes, simulated.notes)
 
 
 def _settled(built: Built, variant: Variant) -> Variant:
@@ -61,22 +85,8 @@ def _settled(built: Built, variant: Variant) -> Variant:
     return replace(variant, autocast=variant.autocast or built.autocast, optimizer=optimizer)
 
 
-def _expected(built: Built, variant: Variant, request: Request) -> VariantResult | None:
-    """The estimate; None where only a measurement is wanted and the model can't be estimated."""
-    try:
-        traced = simulate(built, variant, request.device, request.gpu)
-    except Exception:
-        if request.mode != "measure":
-            raise
-        return None
-    file = _file(request, variant, "estimated")
-    if file is not None and request.mode != "measure":
-        write_snapshot(snapshot_of(traced.log, request.device, "estimated"), file)
-    return estimated(built, variant, traced, request.device, request.gpu)
-
-
-def _noted(built: Built, result: VariantResult, sizes: Sizes) -> VariantResult:
-    assumptions = tuple(dict.fromkeys((*built.notes(), *result.assumptions)))
+def _noted(result: VariantResult, sizes: Sizes, notes: tuple[str, ...]) -> VariantResult:
+    assumptions = tuple(dict.fromkeys((*notes, *result.assumptions)))
     return replace(result, assumptions=assumptions, batch=sizes.batch, seq=sizes.seq)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from remat.probe.messages import Device
-    from remat.probe.simulated.trace import Allocation, Log
+    from remat.probe.simulated.log import Allocation, Log
 
 _BASE = 0x7F00_0000_0000
 """addresses look like a GPU's, and stay exact in the page's numbers (below 2**53)"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Literal, TypeAlias
 
     import torch
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from remat.probe.built import Built, Inputs
     from remat.probe.guards import Channel
-    from remat.probe.messages import Event, Request, Variant
+    from remat.probe.messages import Event, Request
 
     Stage: TypeAlias = Literal["build", "forward", "backward", "measure"]
     Say: TypeAlias = Callable[[Event], None]
@@ -114,14 +115,19 @@ def _answer(request: Request, say: Say) -> None:
 
         _now[0] = "build"
         say(Progress("build", None, 0, total))
+        from remat.probe.answering import Answers  # noqa: PLC0415  (it needs torch)
+
         built = _resolved(request.target, request.folder)
+        answers = Answers(built, request)
+        gc.freeze()  # torch is large: looking through all of it for garbage takes a fifth of a second each time
     except BaseException as error:  # noqa: BLE001  (any code of the user's; it may exit)
         say(_failure(None, error))
         return
     for done, variant in enumerate(request.variants):
         try:
             tell = partial(_tell, say, variant.name, done, total)
-            for event in _answers(built, variant, request, tell):
+            _now[0] = "build"
+            for event in answers.of(variant, _telling(built, tell), partial(_begin_measuring, tell)):
                 say(event)
         except BaseException as error:  # noqa: BLE001
             of_all = _now[0] == "build" and type(error).__name__ == "FactMissingError"
@@ -145,15 +151,9 @@ def _resolved(target: str, folder: str) -> Built:
     return _built[target, folder]
 
 
-def _answers(built: Built, variant: Variant, request: Request, tell: Callable[[Stage], None]) -> Iterator[Event]:
-    from remat.probe.answering import answers  # noqa: PLC0415  (it needs torch)
-
-    def begin_measuring() -> None:
-        _now[0] = "measure"
-        tell("measure")
-
-    _now[0] = "build"
-    yield from answers(built, _telling(built, tell), variant, request, begin_measuring)
+def _begin_measuring(tell: Callable[[Stage], None]) -> None:
+    _now[0] = "measure"
+    tell("measure")
 
 
 def _telling(built: Built, tell: Callable[[Stage], None]) -> Built:

@@ -25,11 +25,12 @@ from remat.probe.ranks.training import as_run
 from remat.probe.simulated.checkpoint_calls import checkpoint_calls
 from remat.probe.simulated.cpu import generator_states
 from remat.probe.simulated.estimate import track_model
+from remat.probe.simulated.log import Log
 from remat.probe.simulated.modules import Modules, watching
 from remat.probe.simulated.replay import Peaks, settle_categories
 from remat.probe.simulated.result import Traced, result_of
-from remat.probe.simulated.step import STEPS, run_steps
-from remat.probe.simulated.trace import Log, Trace
+from remat.probe.simulated.step import STEPS, Loop, run_steps
+from remat.probe.simulated.trace import Trace
 from remat.probe.simulated.variants import apply_variant
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
@@ -182,7 +183,7 @@ def _figures(
     recorder = _Recorder(meter, clock, idle)
     steps = STEPS + WARM_UP + TIMED
     with checkpoint_calls(idle, modules, policy) as calls:
-        run_steps(built, as_run(variant), model, recorder, steps=steps, device=place)
+        run_steps(built, as_run(variant), model, recorder, Loop(steps, place))
     recorder.pause()
     if recorder.memory is None:
         raise AssertionError("the loop ran fewer steps than it was asked for")
@@ -207,7 +208,7 @@ def _observed(built: Built, variant: Variant, place: torch.device, clock: _Clock
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)
-        run_steps(built, as_run(variant), model, trace, device=place)
+        run_steps(built, as_run(variant), model, trace, Loop(device=place))
     settle_categories(trace.log)
     return Traced(trace.log, modules, tuple(calls))
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from remat.probe.simulated.checkpoint_calls import Call
+    from remat.probe.simulated.log import Log
     from remat.probe.simulated.modules import Modules
-    from remat.probe.simulated.trace import Log
 
 
 def saved_by_module(log: Log) -> dict[str, int]:

@@ -17,12 +17,13 @@ from remat.probe.simulated.cuda import cuda_effects
 from remat.probe.simulated.cuda.architecture import is_known
 from remat.probe.simulated.fakes import OneDevice, fake_friendly, plain_masks
 from remat.probe.simulated.kernels import whole_recurrent_layers
+from remat.probe.simulated.log import of_lane
 from remat.probe.simulated.modules import Modules, watching
 from remat.probe.simulated.packed import packed_sequences
 from remat.probe.simulated.replay import peaks_for_cpu, peaks_for_cuda, settle_categories
 from remat.probe.simulated.result import Traced, result_of
 from remat.probe.simulated.self_check import SMALL, SMALL_VARIANT, agrees, is_tested
-from remat.probe.simulated.step import run_steps
+from remat.probe.simulated.step import Loop, SideBySide, run_steps
 from remat.probe.simulated.trace import Trace
 from remat.probe.simulated.variants import apply_variant
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from remat.probe.built import Built
     from remat.probe.messages import Device, Variant, VariantResult
-    from remat.probe.simulated.trace import Log
+    from remat.probe.simulated.log import Log
 
 
 def estimate(built: Built, variant: Variant, device: Device, gpu: str | None = None) -> VariantResult:
@@ -83,6 +84,16 @@ def _assumed_of_cuda(log: Log, gpu: str | None) -> Iterator[str]:
 
 def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = None) -> Traced:
     """The log of two steps on fake tensors. Raises what `estimate` does."""
+    (traced,) = side_by_side(built, variant, (variant.optimizer,), device, gpu)
+    return traced
+
+
+def side_by_side(
+    built: Built, variant: Variant, optimizers: tuple[str, ...], device: Device, gpu: str | None = None
+) -> tuple[Traced, ...]:
+    """What `simulate` sees of `variant` with each of these optimizers. Where there are several, none of them may be
+    `none`: its gradients would stay. Raises what `estimate` does.
+    """
     trace = Trace()
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly(trace.assume))
@@ -106,10 +117,12 @@ def simulate(built: Built, variant: Variant, device: Device, gpu: str | None = N
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)
-        run_steps(built, ranks.variant, model, trace)
+        several = SideBySide(optimizers, trace.apart) if len(optimizers) > 1 else None
+        run_steps(built, replace(ranks.variant, optimizer=optimizers[0]), model, trace, Loop(side_by_side=several))
         ranks.tell(model)
     settle_categories(trace.log)
-    return Traced(trace.log, modules, tuple(calls))
+    logs = (trace.log,) if several is None else (of_lane(trace.log, lane) for lane in range(len(optimizers)))
+    return tuple(Traced(log, modules, tuple(calls)) for log in logs)
 
 
 def track_model(model: nn.Module, trace: Trace) -> None:

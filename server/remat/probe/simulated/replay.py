@@ -12,7 +12,7 @@ from remat.probe.simulated.allocator import CachingAllocator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from remat.probe.simulated.trace import Log
+    from remat.probe.simulated.log import Log
 
 CATEGORIES = (
     "parameters", "gradients", "optimizer", "activations", "recomputed", "temporaries", "inputs", "buffers",

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from remat.probe.built import Built
     from remat.probe.messages import Variant
     from remat.probe.simulated.checkpoint_calls import Call
+    from remat.probe.simulated.log import Log
     from remat.probe.simulated.modules import Modules
     from remat.probe.simulated.replay import Peaks
-    from remat.probe.simulated.trace import Log
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -12,6 +13,7 @@ from remat.probe.simulated.optimizers import make_optimizer
 from remat.probe.simulated.variants import dtype_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from torch import nn
@@ -31,23 +33,37 @@ class Watcher(Protocol):
     def track(self, tensor: torch.Tensor, operator: str, category: str) -> None: ...
 
 
-def run_steps(
-    built: Built,
-    variant: Variant,
-    model: nn.Module,
-    watcher: Watcher,
-    *,
-    steps: int = STEPS,
-    device: torch.device | None = None,
-) -> None:
-    """Runs `steps` steps. A trace is entered, and knows the model's own tensors already.
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Several optimizers, by name, each of which takes every step, as if it were the only one.
 
-    `device`: where the batch is moved to before each step; None leaves it where it is made, as fakes want it.
+    Fakes have no values, so none changes what another sees. `apart`: told whose turn it is, by number; None: that of
+    no one of them.
     """
+
+    optimizers: tuple[str, ...]
+    apart: Callable[[int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """How the loop runs. `device`: where the batch is moved to before each step; None leaves it where it is made, as
+    fakes want it.
+    """
+
+    steps: int = STEPS
+    device: torch.device | None = None
+    side_by_side: SideBySide | None = None
+
+
+def run_steps(built: Built, variant: Variant, model: nn.Module, watcher: Watcher, loop: Loop = Loop()) -> None:
+    """Runs the steps of `loop`. A trace is entered, and knows the model's own tensors already."""
+    device, side_by_side = loop.device, loop.side_by_side
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = make_optimizer(variant.optimizer, parameters, built)
+    names = [variant.optimizer] if side_by_side is None else side_by_side.optimizers
+    optimizers = [made for name in names if (made := make_optimizer(name, parameters, built)) is not None]
     held: object = None
-    for step in range(steps):
+    for step in range(loop.steps):
         for _ in range(variant.grad_accum):
             watcher.begin("data", step)
             batch = _moved(make_batch(built, variant, model), device)
@@ -63,14 +79,24 @@ def run_steps(
             for parameter in parameters:
                 if parameter.grad is not None:
                     watcher.track(parameter.grad, "grad", "gradients")
-        if optimizer is not None:
+        if optimizers:
             watcher.begin("optimizer", step)
-            optimizer.step()
-            _track_state(optimizer, watcher)
-            optimizer.zero_grad()
+            _update(optimizers, watcher, side_by_side)
         if built.step_is_a_function:
             held = None
     del held
+
+
+def _update(optimizers: list[torch.optim.Optimizer], watcher: Watcher, side_by_side: SideBySide | None) -> None:
+    for number, optimizer in enumerate(optimizers):
+        if side_by_side is not None:
+            side_by_side.apart(number)
+        optimizer.step()
+        _track_state(optimizer, watcher)
+    if side_by_side is not None:
+        side_by_side.apart(None)
+    for optimizer in optimizers:
+        optimizer.zero_grad()
 
 
 def make_batch(built: Built, variant: Variant, model: nn.Module) -> Inputs:

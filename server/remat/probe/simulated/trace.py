@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from remat.probe.simulated.accumulation import Accumulation
 from remat.probe.simulated.flops import flops_of
 from remat.probe.simulated.kernels import STAND_INS
 from remat.probe.simulated.lenient import Assumed, Unknowable, assume
+from remat.probe.simulated.log import Allocation, Log, Mark
 from remat.probe.simulated.quick import run_quickly
 
 if TYPE_CHECKING:
@@ -24,46 +24,8 @@ if TYPE_CHECKING:
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parents[1])
+_LOOP = str(Path(__file__).with_name("step.py"))
 _CPU = torch.device("cpu")
-
-
-@dataclass(slots=True)
-class Allocation:
-    """One storage. `category` is learnt later for gradients and optimizer state."""
-
-    bytes: int
-    phase: str
-    step: int
-    module: str
-    line: tuple[str, int] | None
-    operator: str
-    recomputing: bool
-    category: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A phase of a step begins at this event."""
-
-    event: int
-    phase: str
-    step: int
-
-
-@dataclass(slots=True)
-class Log:
-    """What was seen: event i > 0 allocates `allocations[i - 1]`, event -i frees it."""
-
-    allocations: list[Allocation] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
-    flops: dict[str, float] = field(default_factory=dict)
-    """by phase of the last step; what runs again during backward counts as `recompute`"""
-    kept: list[int] = field(default_factory=list)
-    """allocations alive when the last forward ended"""
-    assumed: dict[Assumed, int] = field(default_factory=dict)
-    streams: dict[int, int] = field(default_factory=dict)
-    """of the allocations that were not made on the stream everything else runs on, by their index"""
 
 
 class Trace(TorchDispatchMode):
@@ -88,16 +50,23 @@ class Trace(TorchDispatchMode):
         self.doing = ""
         """the category of what is allocated now, where its tensor does not say better"""
         self.stream = 0
+        self.lane: int | None = None
+        """the number of the optimizer whose turn it is, where there are several"""
         self._accumulation = Accumulation()
         self._live: dict[int, tuple[int, object]] = {}
         self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
         """of an operator, by its name, arguments and result: bytes taken before the result is there, and beside it"""
+        self.taken_for_good: Callable[[str], None] = lambda _: None
+        """told of each operator by its name when its result is there: it allocates what a library keeps for good"""
 
     def begin(self, phase: str, step: int) -> None:
         if phase == "forward":
             self.log.flops = {} if step != self.step else self.log.flops
         self.phase, self.step = phase, step
         self.log.marks.append(Mark(len(self.log.events), phase, step))
+
+    def apart(self, lane: int | None) -> None:
+        self.lane = lane
 
     def end_forward(self) -> None:
         self.log.kept = [index for index, _ in self._live.values()]
@@ -147,6 +116,8 @@ class Trace(TorchDispatchMode):
         self.log.events.append(len(self.log.allocations))
         if self.stream:
             self.log.streams[len(self.log.allocations) - 1] = self.stream
+        if self.lane is not None:
+            self.log.lanes[len(self.log.allocations) - 1] = self.lane
         return len(self.log.allocations) - 1
 
     def free(self, index: int) -> None:
@@ -205,6 +176,7 @@ class Trace(TorchDispatchMode):
         is_elsewhere = self.scalars_elsewhere and name == "aten::lift_fresh"
         for tensor in _tensors(out):
             self.track(tensor, name, "elsewhere" if is_elsewhere else "")
+        self.taken_for_good(name)
         if beside:
             self.passing(beside, name)
         self._count(func, args, kwargs, out)
@@ -222,12 +194,14 @@ class Trace(TorchDispatchMode):
             out = NotImplemented if self.fake is None else run_quickly(self.fake, func, args, kwargs)
             return func(*args, **kwargs) if out is NotImplemented else out
         except Unknowable as error:
-            return assume(func, args, error, self.log.assumed, line_outside_torch())
+            line = line_outside_torch()
+            is_torchs_own = self.phase == "optimizer" and line is None  # its count of steps changes no size
+            return assume(func, args, error, {} if is_torchs_own else self.log.assumed, line)
 
     def _count(self, func: object, args: tuple[object, ...], kwargs: dict[str, object], out: object) -> None:
         flops = flops_of(func, args, kwargs, out)
         if flops:
-            phase = "recompute" if self.recomputing else self.phase
+            phase = "recompute" if self.recomputing else self.phase if self.lane is None else self.lane
             self.log.flops[phase] = self.log.flops.get(phase, 0.0) + flops
             if self.checkpointing and not self.recomputing:
                 self.log.flops["checkpointed"] = self.log.flops.get("checkpointed", 0.0) + flops
@@ -248,11 +222,13 @@ def _tensors(out: object) -> Iterator[torch.Tensor]:
 
 
 def line_outside_torch() -> tuple[str, int] | None:
-    """The innermost line that is neither torch's nor ours."""
+    """The innermost line that is neither torch's nor ours, inside the loop of steps."""
     frame = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith((_TORCH, _OURS, "<")):
             return path, frame.f_lineno
+        if path == _LOOP:
+            return None
         frame = frame.f_back  # type: ignore[assignment]
     return None

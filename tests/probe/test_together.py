@@ -1,0 +1,65 @@
+"""Variants that differ in their optimizer alone are simulated at once, and are told the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from small_models import MODELS, perceptron
+
+from remat.probe.answering import Answers
+from remat.probe.messages import Request, Variant, VariantResult
+from remat.probe.simulated.variants import CannotApplyError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from remat.probe.built import Built
+
+BASE = Variant("adamw", batch=4, optimizer="adamw")
+OPTIMIZERS = ("adamw", "adamw-fused", "adamw-8bit", "sgd-momentum", "adafactor", "none")
+
+
+def results(built: Built, variants: tuple[Variant, ...], device: str = "cuda") -> list[VariantResult]:
+    answers = Answers(built, Request("m.py:M", variants, device=device))
+    events = [event for variant in variants for event in answers.of(variant, built, lambda: None)]
+    return [event for event in events if isinstance(event, VariantResult)]
+
+
+def counting(built: Built) -> tuple[Built, list[str]]:
+    """The same, and a list that grows by one each time its model is made."""
+    made: list[str] = []
+
+    def make() -> nn.Module:
+        made.append("model")
+        return built.make_model()
+
+    return replace(built, make_model=make), made
+
+
+@pytest.mark.parametrize(("name", "device"), [("llama", "cuda"), ("mixtral", "cuda"), ("lstm", "cpu"), ("t5", "cpu")])
+def test_each_is_told_what_it_is_told_alone(name: str, device: str) -> None:
+    variants = tuple(replace(BASE, name=optimizer, optimizer=optimizer) for optimizer in OPTIMIZERS)
+    alone = [results(MODELS[name](), (variant,), device)[0] for variant in variants]
+    assert results(MODELS[name](), variants, device) == alone
+
+
+def test_what_they_share_runs_once_and_what_differs_runs_for_itself() -> None:
+    built, made = counting(perceptron())
+    variants = [
+        replace(BASE, name=f"{optimizer} {batch}", optimizer=optimizer, batch=batch)
+        for batch in (4, 8)
+        for optimizer in ("adamw", "adamw-fused", "none")
+    ]
+    found = results(built, tuple(variants))
+    assert [(one.name, one.batch) for one in found] == [(variant.name, variant.batch) for variant in variants]
+    assert len(made) == 4
+
+
+def test_an_optimizer_that_does_not_exist_spoils_only_its_own_answer() -> None:
+    answers = Answers(perceptron(), Request("m.py:M", (wrong := replace(BASE, name="x", optimizer="adamm"), BASE)))
+    with pytest.raises(CannotApplyError, match="adamm"):
+        list(answers.of(wrong, perceptron(), lambda: None))
+    (right,) = answers.of(BASE, perceptron(), lambda: None)
+    assert right == results(perceptron(), (BASE,))[0]
