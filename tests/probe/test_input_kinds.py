@@ -443,3 +443,62 @@ def test_what_may_be_left_out_is_given_one_after_the_other(tmp_path: Path, ask: 
     said = inputs(ask, tmp_path, "steps_net", body)
     assert "timesteps: int[batch]" in said
     assert "y:" not in said.split("inputs:")[1].splitlines()[0]
+
+
+def test_arrays_of_values_and_groups_of_processes_are_there_and_said(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    import numpy as np
+    import torch.distributed as dist
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 8)
+            self.rnn = nn.LSTM(8, 16, batch_first=True)
+
+        def forward(self, tokens, lengths):
+            lengths = np.asarray(lengths.cpu().numpy())
+            packed = nn.utils.rnn.pack_padded_sequence(self.embedding(tokens), lengths, batch_first=True)
+            out, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+            parts = [torch.empty_like(out) for _ in range(dist.get_world_size())]
+            dist.all_gather(parts, out)
+            return out.sum() + torch.cat(parts).sum()
+    """
+    for name in ("gathers", "gathers_again"):
+        said = inputs(ask, tmp_path, name, body)
+        assert "(.numpy()) are taken to be 0" in said
+        assert "one process is pretended" in said
+
+
+@pytest.mark.parametrize("way", ["where", "any", "one_hot", "counted"])
+def test_each_expert_of_a_mixture_is_given_its_share_of_the_tokens(tmp_path: Path, ask: Ask, way: str) -> None:
+    picks = {
+        "where": "rows, _ = torch.where(chosen == i)",
+        "any": "rows = (chosen == i).any(-1)\n                    if not rows.any():\n                        continue",
+        "one_hot": "rows = torch.nonzero(masks[i])[:, 1]",
+        "counted": "if counts[i] == 0:\n                        continue\n                    rows, _ = torch.where(chosen == i)",
+    }
+    body = f"""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 64)
+            self.gate = nn.Linear(64, 8)
+            self.top_k = 2
+            self.experts = nn.ModuleList(nn.Linear(64, 64) for _ in range(8))
+
+        def forward(self, tokens):
+            x = self.embedding(tokens).view(-1, 64)
+            chosen = self.gate(x).topk(self.top_k).indices
+            masks = nn.functional.one_hot(chosen, 8).permute(2, 1, 0)
+            counts = torch.bincount(chosen.flatten(), minlength=8).tolist()
+            out = torch.zeros_like(x)
+            for i, expert in enumerate(self.experts):
+                    {picks[way]}
+                    out[rows] += expert(x[rows])
+            return out
+    """
+    said = inputs(ask, tmp_path, f"mixture_{way}", body)
+    assert "64 of " in said  # of 256 tokens, two choices each
+    assert "one of the 8 turns of the loop" in said
+    assert "taken to be False" not in said

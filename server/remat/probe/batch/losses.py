@@ -87,6 +87,8 @@ def _tensors(output: object) -> Iterator[torch.Tensor]:
             yield leaf
         elif hasattr(leaf, "to_tuple"):
             yield from _tensors(leaf.to_tuple())
+        elif hasattr(leaf, "__dict__") and not isinstance(leaf, type):  # a batch of the user's own: tensors and a mask
+            yield from (value for value in vars(leaf).values() if isinstance(value, torch.Tensor))
 
 
 def _ids(inputs: Inputs) -> torch.Tensor | None:

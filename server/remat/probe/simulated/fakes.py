@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from remat.probe.simulated.alone import group_of_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +42,7 @@ _CPU = torch.device("cpu")
 def fake_friendly(assume: Callable[[str], None]) -> Iterator[None]:
     """Inside it models can be made and run under `FakeTensorMode`; `assume` is told what is left out."""
     with contextlib.ExitStack() as undo:
+        undo.enter_context(group_of_one(assume))
         for where, name, value in _replacements(assume):
             undo.callback(setattr, where, name, getattr(where, name))
             setattr(where, name, value)
@@ -66,9 +69,14 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     yield nn.Module, "double", lambda self: _module_to(self, torch.float64)
     yield torch.Tensor, "cuda", _same_tensor
     yield torch.Tensor, "to", _to_one_device(torch.Tensor.to)
+    # `torch.cuda.LongTensor(n)`: the legacy types exist where CUDA does only.
+    for name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
+        yield torch.cuda, f"{name}Tensor", getattr(torch, f"{name}Tensor")
     # copy.deepcopy of a fake (nn.TransformerEncoder copies its layer) would copy the fake mode with it.
     yield torch.Tensor, "__deepcopy__", _deep_copy
     yield nn.Parameter, "__deepcopy__", _deep_copy
+    # An array's values leave the world of tensors: lengths to pack by, masks, what is drawn into a picture.
+    yield FakeTensor, "numpy", _zeros(assume)
 
 
 @contextlib.contextmanager
@@ -139,6 +147,18 @@ def _is_cuda(device: object) -> bool:
     if isinstance(device, torch.device):
         return device.type == "cuda"
     return type(device) is int or (isinstance(device, str) and device.startswith("cuda"))
+
+
+def _zeros(assume: Callable[[str], None]) -> object:
+    def numpy(self: FakeTensor, *_args: object, **_kwargs: object) -> object:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.constant is None:
+            assume("the values of an array (.numpy()) are taken to be 0")
+        with torch.utils._python_dispatch._disable_current_modes():
+            return (torch.zeros(self.shape, dtype=self.dtype) if self.constant is None else self.constant).numpy()
+
+    return numpy
 
 
 def _deep_copy(self: torch.Tensor, memo: dict[int, object]) -> object:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from remat.probe.simulated.turns import turns_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    from remat.probe.simulated.turns import Turns
 
 Unknowable = (DataDependentOutputException, DynamicOutputShapeException)
 
@@ -35,25 +42,29 @@ def assume(
     line: tuple[str, int] | None,
 ) -> object:
     """The result that `func` would have on likely data; raises `error` again for operators not known here."""
-    what, out = _likely(func, args, error)
+    what, out = _likely(func, args, error, turns_at(line))
     note = Assumed(what, line)
     assumed[note] = assumed.get(note, 0) + 1
     return out
 
 
-def _likely(func: torch._ops.OpOverload, args: Sequence[object], error: Exception) -> tuple[str, object]:
+def _likely(
+    func: torch._ops.OpOverload, args: Sequence[object], error: Exception, turns: Turns | None
+) -> tuple[str, object]:
     tensor = cast("torch.Tensor", args[0])
     if func is _aten._local_scalar_dense.default:
-        value = False if tensor.dtype == torch.bool else 0.0 if tensor.dtype.is_floating_point else 0
+        value = _likely_value(tensor.dtype, turns)
         return f"a value read from a tensor (.item(), bool(), int()) is taken to be {value!r}", value
     if func is _aten.nonzero.default:
-        rows = _share(tensor)
-        return f"nonzero() finds {rows} of {tensor.numel()}", tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+        rows, said = _share(tensor, turns)
+        return f"nonzero() finds {said}", tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
     if func is _aten.masked_select.default:
-        rows = _share(tensor)
-        return f"masked_select() keeps {rows} of {tensor.numel()}", tensor.new_empty((rows,))
+        rows, said = _share(tensor, turns)
+        return f"masked_select() keeps {said}", tensor.new_empty((rows,))
     if func is _aten.index.Tensor:
-        return _likely_index(func, tensor, cast("Sequence[torch.Tensor | None]", args[1]))
+        return _likely_index(func, tensor, cast("Sequence[torch.Tensor | None]", args[1]), turns)
+    if func is _aten.bincount.default:
+        return _likely_counts(tensor, args)
     if func is _aten._unique2.default:
         inverse = tensor.new_empty(tensor.shape, dtype=torch.int64)
         counts = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
@@ -76,7 +87,7 @@ def _likely_ctc(scores: torch.Tensor, targets: torch.Tensor) -> tuple[str, objec
 
 
 def _likely_index(
-    func: torch._ops.OpOverload, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]
+    func: torch._ops.OpOverload, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None], turns: Turns | None
 ) -> tuple[str, object]:
     known: list[torch.Tensor | None] = []
     said = ""
@@ -84,11 +95,45 @@ def _likely_index(
         if index is None or index.dtype not in {torch.bool, torch.uint8}:
             known.append(index)
             continue
-        rows = _share(index)
-        said = f"a mask keeps {rows} of {index.numel()}"
+        rows, kept = _share(index, turns)
+        said = f"a mask keeps {kept}"
         known += [index.new_empty((rows,), dtype=torch.int64) for _ in range(index.dim())]
     return said, func(tensor, known)
 
 
-def _share(mask: torch.Tensor) -> int:
-    return max(1, mask.numel())
+_kept: dict[int, tuple[StorageWeakRef, int]] = {}
+"""by the storage of a mask: backward asks for as many rows as forward did, and no line tells it of the loop"""
+_MOST_KEPT = 1024
+
+
+def _share(mask: torch.Tensor, turns: Turns | None) -> tuple[int, str]:
+    storage = mask.untyped_storage()
+    before = _kept.get(storage._cdata)
+    if turns is None and before is not None and not before[0].expired():
+        rows = before[1]
+    else:
+        rows = max(1, mask.numel()) if turns is None else turns.share(mask)
+    if turns is not None:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[storage._cdata] = StorageWeakRef(storage), rows
+    return rows, f"{rows} of {mask.numel()}{'' if turns is None else f', {turns.said()}'}"
+
+
+def _likely_value(dtype: torch.dtype, turns: Turns | None) -> bool | float:
+    """Zero and no; but where a turn of a loop over experts asks whether it has samples, it has."""
+    works = None if turns is None else turns.worked_on()
+    if dtype == torch.bool:
+        return bool(works)
+    return 0.0 if dtype.is_floating_point else int(works is not None)
+
+
+def _likely_counts(values: torch.Tensor, args: Sequence[object]) -> tuple[str, object]:
+    """Counts that are all the same, as values: what follows asks whether there are any."""
+    bins = max(1, int(cast("int", args[2])) if len(args) > 2 else 1)
+    each = values.numel() // bins
+    mode = cast("FakeTensor", values).fake_mode
+    with torch.utils._python_dispatch._disable_current_modes():
+        counts = torch.full((bins,), each)
+    fake = mode.fake_tensor_converter.from_real_tensor(mode, counts, make_constant=True)
+    return f"bincount() finds {each} of each of {bins} values", fake

@@ -6,6 +6,8 @@ import ast
 import copy
 import inspect
 import re
+import textwrap
+import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -45,6 +47,31 @@ def undecided(callee: Callee[object]) -> list[inspect.Parameter]:
         if unset and _PLAIN.fullmatch(annotated):
             found.append(parameter)
     return found
+
+
+def none_where_it_failed(error: BaseException, callee: object) -> set[str]:
+    """Return the parameters whose value is None in the statement of `callee` that an error came from."""
+    function = inspect.unwrap(getattr(callee, "__init__", callee) if isinstance(callee, type) else callee)  # type: ignore[arg-type]
+    code = getattr(function, "__code__", None)
+    names: set[str] = set()
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is code:
+            read_there = _names_on(line, function)
+            names = {n for n in read_there if n in frame.f_locals and frame.f_locals[n] is None}
+    return names & {p.name for p in parameters_of(cast("Callee[object]", callee)) if p.default is None}
+
+
+def _names_on(line: int, function: object) -> set[str]:
+    """Return the names that the innermost statement around a line of a function reads."""
+    try:
+        lines, first = inspect.getsourcelines(cast("Callee[object]", function))
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return set()
+    at = line - first + 1
+    around = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= at <= (n.end_lineno or n.lineno)]
+    innermost = min(around, key=lambda n: (n.end_lineno or n.lineno) - n.lineno, default=tree)
+    return {n.id for n in ast.walk(innermost) if isinstance(n, ast.Name)}
 
 
 def as_called(callee: object, file: File) -> Iterator[Arguments]:

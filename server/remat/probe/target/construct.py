@@ -6,19 +6,19 @@ import dataclasses
 import inspect
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.guards import error_location
-from remat.probe.target.as_called import as_called, parameters_of, undecided
+from remat.probe.target.as_called import as_called, none_where_it_failed, parameters_of, undecided
 from remat.probe.target.building import outside
 from remat.probe.target.call_sites import project_folders, sites
 from remat.probe.target.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
 from remat.probe.target.spelled import OPEN, listed, spelled, without_site
 from remat.probe.target.unwritten import nothing_written
-from remat.probe.target.ways import Arguments, Ways
+from remat.probe.target.ways import Arguments, HollowError, Ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,11 +49,11 @@ def arguments_for(
     if config is not None:
         return _with_config(needed, file, place, config)
     unset = [] if needed else undecided(callee)
-    if not needed and not unset:
-        return Ways([Arguments()], later=lambda error: _ways_after(callee, file, error))
     asked = _Asked(
         callee, file, place, inside, needed or unset, {p.name: config_class(p, callee, file) for p in needed}
     )
+    if not asked.open:
+        return Ways([Arguments()], partial(_left_unset, asked), lambda error: _ways_after(callee, file, error))
     inner: FactMissingError | None = None
     plain: Ways | None = None
     if all(cls is not None for cls in asked.configs.values()):
@@ -143,12 +143,23 @@ def _question(asked: _Asked) -> FactMissingError:
 
 def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: bool) -> FactMissingError:
     """Ask for what defaults, or a call in the project, give to no avail."""
+    names = {p.name for p in asked.open} | none_where_it_failed(error, asked.callee)
+    asked = replace(asked, open=[p for p in parameters_of(asked.callee) if p.name in names])
     question, place = _question(asked), error_location(error)
     where = f" at {place.path}:{place.line}" if place else ""
     failure = f"fails{where} ({type(error).__name__}: {error})"
     made = f"how `{asked.name}` is made: {'; '.join(said)}; that {failure}"
     fact = made if by_call else f"{question.fact}: without, it {failure}"
     return FactMissingError(fact, question.how, question.location)
+
+
+def _left_unset(asked: _Asked, error: Exception, said: tuple[str, ...]) -> FactMissingError | None:
+    """Ask for what is None by default, where that is why the model can't be made."""
+    names = none_where_it_failed(error, asked.callee)
+    if isinstance(error, HollowError):
+        names = {p.name for p in parameters_of(asked.callee) if p.default is None}
+    unset = [p for p in parameters_of(asked.callee) if p.name in names]
+    return _fails(replace(asked, open=unset), error, said, by_call=bool(said)) if unset else None
 
 
 def _of_class(cls: type | None) -> str | None:

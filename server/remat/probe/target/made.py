@@ -18,6 +18,7 @@ from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.libraries import is_hugging_face, without_adapters
 from remat.probe.simulated.fakes import cast_module
 from remat.probe.target.building import building
+from remat.probe.target.defaults import enter
 from remat.probe.target.loading import read
 from remat.probe.target.scopes import evaluate
 from remat.probe.target.weights import left_out, set_aside
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from remat.probe.batch.inputs import Found
     from remat.probe.messages import Location
     from remat.probe.target.calls import Callee
+    from remat.probe.target.defaults import DefaultDtype
     from remat.probe.target.loading import File
     from remat.probe.target.spec import Spec
 
@@ -44,6 +46,7 @@ class Made:
     place: Location
     assumptions: tuple[str, ...] = ()
     said: Callable[[], tuple[str, ...]] = tuple
+    dtype: DefaultDtype | None = None
 
 
 @dataclass(slots=True)
@@ -86,6 +89,7 @@ def _model(made: Made, known: _Known) -> nn.Module:
 
 
 def _once(made: Made) -> nn.Module:
+    enter(made.dtype)
     with building():
         try:
             model = made.make()

@@ -18,6 +18,7 @@ from remat.probe.messages import Location
 from remat.probe.target import hugging_face
 from remat.probe.target.building import outside
 from remat.probe.target.construct import arguments_for
+from remat.probe.target.defaults import default_dtype
 from remat.probe.target.loading import File, Project, install, packages, read
 from remat.probe.target.made import Made, built_from
 from remat.probe.target.model_lines import call_on, lines_that_make
@@ -184,7 +185,9 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
         )
     callee = cast("Callee[object]", thing)
     arguments = arguments_for(callee, file, place, config=spec.config)
-    return Made(lambda: arguments.call(callee), file, spec, place, said=arguments.said)
+    dtype = default_dtype(callee, file)
+    assumed = () if dtype is None else (dtype.said,)
+    return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
 
 
 def _definition(tree: ast.Module, name: str) -> ast.ClassDef | ast.FunctionDef | None:

@@ -49,14 +49,14 @@ class _Local:
         self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
         self.open: set[int] = set()
         self.done: set[int] = set()
+        self.taken: dict[int, Plan] = {}
         self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": OnDemand(self.look_up)}
         for name in [name for plan_ in self.plans for name in plan_.by_name]:
             self.namespace.pop(name, None)  # a global of the same name isn't meant
 
     def look_up(self, name: str) -> object:
         for local in reversed(self.plans):
-            for number in local.by_name.get(name, ()):
-                self.run(local, number)
+            self.run_all(local, name)
             if name in self.namespace:
                 return self.namespace[name]
         if name in self.arguments:
@@ -66,6 +66,28 @@ class _Local:
             self.namespace[name] = _from_caller(self.file, self.functions[name], name, self.depth)
             return self.namespace[name]
         return self.file.look_up(name)
+
+    def run_all(self, local: Plan, name: str) -> None:
+        """Run what binds or changes `name`; of a branch that is taken no more than that."""
+        for number in local.by_name.get(name, ()):
+            node = local.statements[number].node
+            if isinstance(node, ast.If) and id(node) not in self.open:
+                self.run_all(self.branch(node), name)
+            else:
+                self.run(local, number)
+
+    def branch(self, node: ast.If) -> Plan:
+        if id(node) not in self.taken:
+            self.open.add(id(node))
+            try:
+                code = compile(ast.Expression(node.test), str(self.file.path), "eval", dont_inherit=True)
+                body = node.body if eval(code, self.namespace) else node.orelse  # noqa: S307
+            except KeyError as error:
+                raise RuntimeError(f"KeyError: {error}") from error
+            finally:
+                self.open.discard(id(node))
+            self.taken[id(node)] = plan(ast.Module(body, []))
+        return self.taken[id(node)]
 
     def run(self, local: Plan, number: int) -> None:
         statement = local.statements[number]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from remat.probe.built import FactMissingError
 from remat.probe.target.weights import left_out
 
@@ -12,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from remat.probe.target.calls import Callee
+
+
+class HollowError(ValueError):
+    """What was made has no parameters: it was not told of what to make them."""
+
 
 _OF_ARGUMENTS = (TypeError, ValueError, RuntimeError, AttributeError, AssertionError, LookupError, OSError, NameError)
 
@@ -34,18 +41,19 @@ class Arguments:
 class Ways:
     """Ways to call a class or function, the likeliest first; one that fails gives way to the next.
 
-    `later`: further ways, looked for once these have failed. `question`: what to ask where all fail; None: their error.
+    `later`: further ways, looked for once these have failed. `question`: what to ask where all fail; where it is None,
+    or knows none, their error.
     """
 
     ways: list[Arguments]
-    question: Callable[[Exception, tuple[str, ...]], FactMissingError] | None = None
+    question: Callable[[Exception, tuple[str, ...]], FactMissingError | None] | None = None
     later: Callable[[Exception], list[Arguments]] | None = None
 
     def call(self, callee: Callee[object]) -> object:
         first: Exception | None = None
         while True:
             try:
-                return self.ways[0].call(callee)
+                return _with_parameters(self.ways[0].call(callee))
             except FactMissingError:
                 raise
             except _OF_ARGUMENTS as error:
@@ -56,10 +64,22 @@ class Ways:
                     self.later = None
                 if len(self.ways) > 1:
                     del self.ways[0]
-                elif self.question is None or (left_out() and isinstance(first, NameError)):
+                    continue
+                asked = self._asked(first, said)
+                if asked is None:
                     raise first from None
-                else:
-                    raise self.question(first, said) from first
+                raise asked from first
+
+    def _asked(self, first: Exception, said: tuple[str, ...]) -> FactMissingError | None:
+        if self.question is None or (left_out() and isinstance(first, NameError)):
+            return None
+        return self.question(first, said)
 
     def said(self) -> tuple[str, ...]:
         return self.ways[0].assumptions
+
+
+def _with_parameters(made: object) -> object:
+    if isinstance(made, nn.Module) and next(made.parameters(), None) is None:
+        raise HollowError(f"the {type(made).__name__} it makes has no parameters")
+    return made
