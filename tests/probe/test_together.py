@@ -38,7 +38,7 @@ def counting(built: Built) -> tuple[Built, list[str]]:
     return replace(built, make_model=make), made
 
 
-@pytest.mark.parametrize(("name", "device"), [("llama", "cuda"), ("mixtral", "cuda"), ("lstm", "cpu"), ("t5", "cpu")])
+@pytest.mark.parametrize(("name", "device"), [("llama", "cuda"), ("mixtral", "cuda"), ("conv_net", "cpu"), ("t5", "cpu")])
 def test_each_is_told_what_it_is_told_alone(name: str, device: str) -> None:
     variants = tuple(replace(BASE, name=optimizer, optimizer=optimizer) for optimizer in OPTIMIZERS)
     alone = [results(MODELS[name](), (variant,), device)[0] for variant in variants]
