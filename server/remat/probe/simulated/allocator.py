@@ -2,6 +2,12 @@
 
 Source: c10/cuda/CUDACachingAllocator.cpp (the constants and `get_free_block`, `should_split`, `try_merge_blocks`);
 the same from torch 1.x to 2.13 with the default settings. Nothing is given back to the driver unless asked.
+
+Of free blocks of one size the one with the lowest address is taken (`BlockComparatorSize`), so it matters where the
+driver puts segments. On Linux those of 2 and 20 MiB go up, each larger one below all before. Two published outputs of
+`torch.cuda.memory_snapshot()` (CUDA 11.8, RTX 3090: two tensors of 5 MiB, then larger ones) show it: 1 GiB at
+0x7fcf48000000, the 20 MiB taken before directly above at 0x7fcf88000000, 2 MiB at 0x7fcf89800000; in the other 20 at
+0x7f8294000000, 512 MiB at 0x7f8274000000, 1 GiB at 0x7f8234000000. How larger ones below 32 MiB lie is not known.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
-KIB, MIB = 2**10, 2**20
+MIB, GIB = 2**20, 2**30
 _ROUND = 512
 _SMALL = MIB
 """larger requests come from the large pool"""
@@ -17,6 +23,8 @@ _SMALL_SEGMENT = 2 * MIB
 _MIDDLE = 10 * MIB
 _MIDDLE_SEGMENT = 20 * MIB
 _LARGE_MULTIPLE = 2 * MIB
+_LOWEST = -(2**62)
+"""below every address"""
 
 
 def rounded(size: int) -> int:
@@ -45,6 +53,9 @@ class CachingAllocator:
     segments: list[tuple[int, int]] = field(default_factory=list)
     """(address, size) of all that was ever taken from the driver, in order"""
     _end: int = 0
+    """of the segments that go up"""
+    _start: int = 0
+    """of those that go down"""
     _taken: dict[int, _Block] = field(default_factory=dict)
     _pools: dict[tuple[int, bool], list[tuple[int, int]]] = field(default_factory=dict)
     """of each stream one for small blocks and one for large ones"""
@@ -93,7 +104,7 @@ class CachingAllocator:
         self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
 
     def _best_fit(self, pool: list[tuple[int, int]], size: int) -> _Block | None:
-        index = bisect_left(pool, (size, -1))
+        index = bisect_left(pool, (size, _LOWEST))
         if index == len(pool):
             return None
         _, address = pool.pop(index)
@@ -106,12 +117,19 @@ class CachingAllocator:
             total = _MIDDLE_SEGMENT
         else:
             total = (size + _LARGE_MULTIPLE - 1) // _LARGE_MULTIPLE * _LARGE_MULTIPLE
-        block = _Block(total, self._end, size <= _SMALL, pool)
+        block = _Block(total, self._place(total), size <= _SMALL, pool)
         self.segments.append((block.address, total))
-        self._end += total + _LARGE_MULTIPLE  # a gap, so that blocks of two segments never look adjacent
         self.reserved += total
         self.peak_reserved = max(self.peak_reserved, self.reserved)
         return block
+
+    def _place(self, total: int) -> int:
+        """Where the driver puts a segment, with a gap, so that blocks of two segments never look adjacent."""
+        if total > _MIDDLE_SEGMENT:
+            self._start -= total + _LARGE_MULTIPLE
+            return self._start
+        self._end += total + _LARGE_MULTIPLE
+        return self._end - total - _LARGE_MULTIPLE
 
     def _split(self, block: _Block, size: int) -> None:
         left = block.size - size

@@ -12,7 +12,7 @@ from remat.probe.simulated.cuda.architecture import capability
 from remat.probe.simulated.cuda.attention import attention_for
 from remat.probe.simulated.cuda.autocast import autocast_as_on_cuda
 from remat.probe.simulated.cuda.elementwise import dropout, log_softmax, softmax
-from remat.probe.simulated.cuda.scratch import cuda_scratch
+from remat.probe.simulated.cuda.scratch import cuda_scratch, workspaces
 from remat.probe.simulated.optimizers import cuda_defaults
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def cuda_effects(trace: Trace, gpu: str | None) -> Iterator[None]:
         library.impl("log_softmax.int", log_softmax, "AutogradCPU")
         world.enter_context(autocast_as_on_cuda())
         world.enter_context(cuda_defaults())
-        trace.scratch = cuda_scratch(trace, generation)
+        trace.scratch = cuda_scratch
+        trace.taken_for_good = workspaces(trace, generation)
         trace.scalars_elsewhere = True
         yield

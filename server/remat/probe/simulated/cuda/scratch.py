@@ -20,21 +20,28 @@ _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "dot", "
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def cuda_scratch(trace: Trace, generation: Capability) -> Callable[[str, tuple[object, ...], object], Scratch]:
-    """Of operators on a GPU of this generation; the trace learns of the workspaces that stay.
+def cuda_scratch(name: str, args: tuple[object, ...], out: object) -> Scratch:
+    """Of the operator `name`."""
+    kind = _SCRATCH.get(name)
+    return (0, 0) if kind is None else kind(args, out)
 
-    cuBLAS has a handle, and torch gives it a workspace, for each thread: the user's and autograd's.
+
+def workspaces(trace: Trace, generation: Capability) -> Callable[[str], None]:
+    """Of cuBLAS on a GPU of this generation; they stay.
+
+    cuBLAS has a handle, and torch gives it a workspace, for each thread: the user's and autograd's. A product asks for
+    its handle when its result is allocated (ATen/native/cuda/Blas.cpp, `addmm_out_cuda_impl` and `bmm_out_cuda_impl`;
+    ATen/cuda/CublasHandlePool.cpp, `getCurrentCUDABlasHandle`), and the workspace then takes the smallest free block
+    that holds it: before the result, it would take the one that the result fits in.
     """
     threads: set[bool] = set()
 
-    def scratch(name: str, args: tuple[object, ...], out: object) -> Scratch:
-        if name in _PRODUCTS and (trace.phase == "backward") not in threads:
+    def take(name: str) -> None:
+        if name.removeprefix("aten::") in _PRODUCTS and (trace.phase == "backward") not in threads:
             threads.add(trace.phase == "backward")
             trace.allocate(workspace_bytes(generation), "cublas", "workspaces")
-        kind = _SCRATCH.get(name)
-        return (0, 0) if kind is None else kind(args, out)
 
-    return scratch
+    return take
 
 
 def _bytes(tensor: torch.Tensor) -> int:
