@@ -54,6 +54,7 @@ def compare(row: dict, call: Call, errors: dict) -> None:
     start = time.perf_counter()
     with call.kernels:
         traced = simulate(call.built, call.variant, "cuda", call.gpu)
+        call.loading(traced.log)
         result = estimated(call.built, call.variant, traced, "cuda", call.gpu)
     seconds = time.perf_counter() - start
     reserved = (after_emptying(traced.log) if call.emptied else result.reserved_bytes or 0) + call.beside

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
 from bench.published import adapters, torchtitan
+from bench.published.loading import load_in_four_bits
 from bench.published.nf4 import Linear4bit, quantised
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -18,6 +20,11 @@ from transformers.integrations import sdpa_attention
 
 from remat.probe.built import Built, Inputs
 from remat.probe.messages import AS_WRITTEN, Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from remat.probe.simulated.log import Log
 
 MODELS = json.loads((Path(__file__).parent / "models.json").read_text())
 MIB, GIB = 2**20, 2**30
@@ -38,6 +45,8 @@ class Call:
     kernels: contextlib.AbstractContextManager[object]
     emptied: bool = False
     """reserved is that of the last step, with the cache emptied before it"""
+    loading: Callable[[Log], None] = field(default=lambda _: None)
+    """what loading the model did before"""
     beside: int = 0
     """bytes that the script keeps on the GPU for other things"""
 
@@ -56,8 +65,14 @@ def call_of(row: dict) -> Call:
     name, (family, config) = model_of(settings["model"])
     causal = "SequenceClassification" not in settings["model"]
     assumptions = (f"model {name}: {family} with its public config",)
+    made: list[nn.Module] = []
+
+    def model() -> nn.Module:
+        made[:] = [make_model(settings, family, config, causal=causal)]
+        return made[0]
+
     built = Built(
-        lambda: make_model(settings, family, config, causal=causal),
+        model,
         lambda *_: tokens(config["vocab_size"], settings["batch"], settings["seq"], causal=causal),
         lambda out, _: out.loss,
         make_optimizer=optimizer_of(settings),
@@ -74,7 +89,10 @@ def call_of(row: dict) -> Call:
     )
     phases = {k: v * MIB for k, v in row.get("phase_mib", {}).items()}
     published = figures(row)
-    return Call(built, variant, row["gpu"], published, phases, context_of(row), kernels_of(settings))
+    call = Call(built, variant, row["gpu"], published, phases, context_of(row), kernels_of(settings))
+    if settings.get("quantization") == "nf4":
+        return replace(call, loading=lambda log: load_in_four_bits(log, made[0]))
+    return call
 
 
 def call_of_adapters(row: dict) -> Call:
@@ -172,6 +190,9 @@ class Adapted(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result = self.base(x)
+        if isinstance(self.base, Linear4bit):  # peft/tuners/lora/bnb.py, Linear4bit.forward
+            result = result.clone()
+            return result + self.b(self.a(x)) * self.scaling
         dtype = result.dtype
         x = x.to(self.a.weight.dtype)
         result = result + self.b(self.a(x)) * self.scaling
