@@ -457,12 +457,12 @@ def test_arrays_of_values_and_groups_of_processes_are_there_and_said(tmp_path: P
             self.rnn = nn.LSTM(8, 16, batch_first=True)
 
         def forward(self, tokens, lengths):
-            lengths = np.asarray(lengths.cpu().numpy())
-            packed = nn.utils.rnn.pack_padded_sequence(self.embedding(tokens), lengths, batch_first=True)
+            packed = nn.utils.rnn.pack_padded_sequence(self.embedding(tokens), lengths.numpy(), batch_first=True)
             out, _ = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
             parts = [torch.empty_like(out) for _ in range(dist.get_world_size())]
             dist.all_gather(parts, out)
-            return out.sum() + torch.cat(parts).sum()
+            drawn = torch.from_numpy(np.asarray(tokens.cpu().numpy())).float()
+            return out.sum() + torch.cat(parts).sum() + drawn.sum()
     """
     for name in ("gathers", "gathers_again"):
         said = inputs(ask, tmp_path, name, body)
@@ -476,7 +476,7 @@ def test_each_expert_of_a_mixture_is_given_its_share_of_the_tokens(tmp_path: Pat
         "where": "rows, _ = torch.where(chosen == i)",
         "any": "rows = (chosen == i).any(-1)\n                    if not rows.any():\n                        continue",
         "one_hot": "rows = torch.nonzero(masks[i])[:, 1]",
-        "counted": "if counts[i] == 0:\n                        continue\n                    rows, _ = torch.where(chosen == i)",
+        "counted": "if counts[i] == 0: continue\n                    rows, _ = torch.where(chosen == i)",
     }
     body = f"""
     class Net(nn.Module):
@@ -502,3 +502,39 @@ def test_each_expert_of_a_mixture_is_given_its_share_of_the_tokens(tmp_path: Pat
     assert "64 of " in said  # of 256 tokens, two choices each
     assert "one of the 8 turns of the loop" in said
     assert "taken to be False" not in said
+
+
+def test_lengths_that_are_given_decide_on_sizes(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    # remat: probe(inputs={"tokens": torch.randint(0, 100, (batch, 50)), "lengths": torch.full((batch,), 50)}, batch=2)
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 8)
+
+        def forward(self, tokens, lengths):
+            longest = int(lengths.data.max())
+            mask = torch.arange(longest) < lengths.unsqueeze(1)
+            return (self.embedding(tokens) * mask[..., None]).sum()
+    """
+    assert "taken to be" not in inputs(ask, tmp_path, "lengths_given", body)
+    guessed = body.replace("# remat", "# ")
+    assert "lengths: length[batch]" in inputs(ask, tmp_path, "lengths_guessed", guessed)
+
+
+def test_a_forward_without_gradients_is_said_to_be_one(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        @torch.inference_mode()
+        def forward(self, x):
+            return self.linear(x)
+    """
+    write(tmp_path, inference=HEAD + body)
+    found = failure(ask(tmp_path, "inference.py:Net"))
+    assert found.missing is not None
+    assert "runs without gradients" in found.message
+    assert "inference.py:11" in found.message

@@ -438,3 +438,111 @@ def test_a_folder_of_a_package_hides_no_library(tmp_path: Path, ask: Ask) -> Non
         pack_net=MLP.format(name="Packed").replace("self, width, classes", "self, width=8, classes=2"),
     )
     assert result(ask(tmp_path, "pack/pack_net.py:Packed")).allocated_bytes > 0
+
+
+HOLLOW = """
+    import torch
+    from torch import nn
+
+    class Hollow(nn.Module):
+        def __init__(self, widths=None, depth=1):
+            super().__init__()
+            if widths is not None:
+                self.layers = nn.ModuleList(nn.Linear(w, w) for w in widths)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+"""
+
+
+def test_a_model_without_parameters_is_made_as_it_is_called_or_asked_for(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, hollow=HOLLOW)
+    asked = missing(ask, tmp_path, "hollow.py:Hollow")
+    assert "`widths` of `Hollow(…)`, which has to be set: without, it fails (HollowError: " in asked.fact
+    with_line(tmp_path, "hollow", asked.how, widths="[8]")
+    assert result(ask(tmp_path, "hollow_filled.py:Hollow")).allocated_bytes > 0
+    called = HOLLOW + "\n    if __name__ == '__main__':\n        model = Hollow([16, 16])\n"
+    write(tmp_path, hollow_called=called)
+    assert "float[batch, 16]" in str(result(ask(tmp_path, "hollow_called.py:Hollow")).assumptions)
+
+
+def test_what_is_none_where_a_model_can_not_be_made_is_asked_for(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Patched(nn.Module):
+        def __init__(self, side=32, patch=None, name=None):
+            super().__init__()
+            self.name = name
+            self.patches = nn.Linear(
+                side // patch, 8
+            )
+
+        def forward(self, x):
+            return self.patches(x)
+    """
+    write(tmp_path, patched=text)
+    asked = missing(ask, tmp_path, "patched.py:Patched")
+    assert "`patch` of `Patched(…)`, which has to be set" in asked.fact
+    with_line(tmp_path, "patched", asked.how, patch="4")
+    assert "float[batch, 8]" in str(result(ask(tmp_path, "patched_filled.py:Patched")).assumptions)
+
+
+def test_a_default_dtype_that_a_script_sets_before_it_makes_the_model_is_its(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import torch
+    from wide_in_half import Wide
+
+    def main():
+        torch.set_default_dtype(torch.bfloat16)
+        model = Wide(512, 2)
+    """
+    write(tmp_path, wide_in_half=MLP.format(name="Wide"), train_in_half=script)
+    found = result(ask(tmp_path, "wide_in_half.py:Wide"))
+    assert found.by_category["parameters"] == 2 * (512 * 512 + 512 + 2 * 512 + 2)
+    assert "train_in_half.py:5 sets it" in str(found.assumptions)
+    write(tmp_path, wide_alone=MLP.format(name="Alone") + "\n    model = Alone(8, 2)\n")
+    assert "bfloat16" not in str(result(ask(tmp_path, "wide_alone.py:Alone")).assumptions)
+
+
+def test_of_a_branch_only_what_the_call_needs_is_run(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import argparse
+    from branching import Branching
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--data", default="random")
+        args = parser.parse_args()
+        if args.data == "files":
+            width = open(args.data).read()
+        else:
+            width = 16
+            loader = open("not-there")
+        args.width = width + 1
+        model = Branching(args.width, 2)
+    """
+    write(tmp_path, branching=MLP.format(name="Branching"), train_branching=script)
+    assert "float[batch, 17]" in str(result(ask(tmp_path, "branching.py:Branching")).assumptions)
+
+
+def test_decorators_that_only_document_may_be_those_of_another_version(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+    from transformers.utils import add_code_sample_docstrings
+
+    class Documented(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        @add_code_sample_docstrings(of_another_version=True)
+        def forward(self, x):
+            return self.linear(x)
+    """
+    write(tmp_path, documented=text)
+    assert result(ask(tmp_path, "documented.py:Documented")).allocated_bytes > 0

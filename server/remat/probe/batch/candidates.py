@@ -79,6 +79,8 @@ def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[
 
 def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
     """Return shapes of one input, the likeliest first."""
+    if _LENGTHS.fullmatch(name.lower()) and use.consumer is None:
+        return [Shape((BATCH,), "length"), Shape((BATCH, 1), "length")]
     by_module = list(_of_module(name, use, known)) if use.consumer is not None else []
     if use.turned:
         by_module = [*_turned(use), *by_module]
@@ -192,7 +194,7 @@ def _vectors(width: int, use: Use, name: str = "") -> Iterator[Shape]:
 def _of_name(name: str, known: Facts) -> Iterator[Shape]:
     name = name.lower()
     if _LENGTHS.fullmatch(name):
-        yield Shape((BATCH,), "int", 2)
+        yield Shape((BATCH,), "length")
     elif _MASKS.fullmatch(name):
         yield from (Shape((BATCH, SEQ), "bool"), Shape((SEQ, SEQ), "bool"), Shape((BATCH, 1, SEQ, SEQ), "bool"))
     elif _TIMES.fullmatch(name):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
+from remat.probe.messages import Location
 from remat.probe.target.statements import dotted
 
 if TYPE_CHECKING:
@@ -38,6 +39,17 @@ def commented_types(forward: Callee[object]) -> dict[str, str]:
     types = ast.parse(function.type_comment, mode="func_type").argtypes
     names = [argument.arg for argument in function.args.args]
     return {n: ast.unparse(kind) for n, kind in zip(names[len(names) - len(types) :], types, strict=True)}
+
+
+def without_gradients(module: nn.Module) -> Location | None:
+    """Return where forward is decorated to run without gradients."""
+    forward = inspect.unwrap(type(module).forward)
+    function = source_of(forward)
+    for decorator in function.decorator_list if function is not None else ():
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if dotted(called).split(".")[-1] in {"no_grad", "inference_mode"}:
+            return Location(inspect.getfile(forward), inspect.getsourcelines(forward)[1] + decorator.lineno - 1)
+    return None
 
 
 def source_of(forward: Callee[object]) -> ast.FunctionDef | None:

@@ -24,6 +24,7 @@ from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes
 from remat.probe.built import FactMissingError
 from remat.probe.simulated.fakes import OneDevice
 from remat.probe.simulated.lenient import Unknowable
+from remat.probe.target.building import Answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,7 +78,7 @@ class _Search:
         """Tell whether forward takes it, and what it returned."""
         self.tries += 1
         try:
-            with torch.no_grad(), _fakes(self.model):
+            with torch.no_grad(), _fakes(self.model), Answering():
                 inputs = recipe.inputs(self.sizes)
                 return True, self.model(*inputs.args, **inputs.kwargs)
         except Unknowable:

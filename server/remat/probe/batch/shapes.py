@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 
 from remat.probe.built import Inputs
+from remat.probe.target.building import known_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind: TypeAlias = Literal["float", "int", "bool", "box"]
+Kind: TypeAlias = Literal["float", "int", "bool", "box", "length"]
 BATCH, SEQ = "batch", "seq"
 
 
@@ -87,6 +88,9 @@ def tensor(shape: Shape, sizes: Sizes) -> torch.Tensor:
     dims = tuple(map(sizes.number, shape.dims))
     if shape.kind == "int":
         return torch.randint(0, max(1, shape.high), dims)
+    if shape.kind == "length":  # of sequences without padding
+        with known_numbers():
+            return torch.full(dims, sizes.seq)
     if shape.kind == "bool":
         return torch.ones(dims, dtype=torch.bool)
     if shape.kind == "box":  # from a corner to the one opposite

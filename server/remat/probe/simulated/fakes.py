@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from remat.probe.simulated.alone import group_of_one
+from remat.probe.simulated.few_values import knows_any, run_knowing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +34,9 @@ class OneDevice(FakeTensorMode):
         device = kwargs.get("device") if kwargs else None
         if isinstance(device, torch.device) and device.type not in {"cpu", "meta"}:
             kwargs = {**(kwargs or {}), "device": _CPU}
+        if knows_any(args):
+            run = partial(super().__torch_dispatch__, func, types, args, kwargs)
+            return run_knowing(self, run, func, args, kwargs or {})
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from remat.probe.simulated.few_values import constant
 from remat.probe.simulated.turns import turns_at
 
 if TYPE_CHECKING:
@@ -132,8 +133,6 @@ def _likely_counts(values: torch.Tensor, args: Sequence[object]) -> tuple[str, o
     """Counts that are all the same, as values: what follows asks whether there are any."""
     bins = max(1, int(cast("int", args[2])) if len(args) > 2 else 1)
     each = values.numel() // bins
-    mode = cast("FakeTensor", values).fake_mode
     with torch.utils._python_dispatch._disable_current_modes():
         counts = torch.full((bins,), each)
-    fake = mode.fake_tensor_converter.from_real_tensor(mode, counts, make_constant=True)
-    return f"bincount() finds {each} of each of {bins} values", fake
+    return f"bincount() finds {each} of each of {bins} values", constant(cast("FakeTensor", values).fake_mode, counts)

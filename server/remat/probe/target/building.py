@@ -9,11 +9,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from remat.probe.simulated.few_values import constant
 from remat.probe.simulated.lenient import Unknowable, assume
-from remat.probe.target.weights import note
+from remat.probe.target.asides import note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from remat.probe.simulated.lenient import Assumed
     from remat.probe.target.calls import Callee
@@ -40,6 +41,35 @@ def building() -> Iterator[None]:
         torch.linspace = linspace
 
 
+_FILLED = ("full", "arange", "ones", "zeros")
+_FEW = 4096
+
+
+@contextlib.contextmanager
+def known_numbers() -> Iterator[None]:
+    """Let `torch.full((batch,), 50)` keep its values, as `torch.tensor([50])` does: lengths decide on sizes."""
+    kept = {name: getattr(torch, name) for name in _FILLED}
+    for name, make in kept.items():
+        setattr(torch, name, _known(make))
+    try:
+        yield
+    finally:
+        for name, make in kept.items():
+            setattr(torch, name, make)
+
+
+def _known(make: Callee[torch.Tensor]) -> Callee[torch.Tensor]:
+    def known(*args: object, **kwargs: object) -> torch.Tensor:
+        made = make(*args, **kwargs)
+        if not isinstance(made, FakeTensor) or made.is_floating_point() or made.numel() > _FEW:
+            return made
+        with outside():
+            values = make(*args, **{**kwargs, "device": "cpu"})
+        return constant(made.fake_mode, values)
+
+    return known
+
+
 class _RealStaysReal(TorchDispatchMode):
     """Work on real tensors alone outside of the fake world, which would forget their values."""
 
@@ -51,7 +81,7 @@ class _RealStaysReal(TorchDispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         if FakeTensor in types:
-            return _answered(func, args, kwargs or {})
+            return _answered(func, args, kwargs or {}, _noted)
         tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if tensors and not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in tensors):
             with torch.utils._python_dispatch._disable_current_modes():
@@ -59,15 +89,34 @@ class _RealStaysReal(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _answered(func: Callee[object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Run an operator on fakes; a question about their values has a likely answer, which is said."""
+class Answering(TorchDispatchMode):
+    """Lets a trial of a forward go on where it asks for values; the estimate says what it assumes."""
+
+    def __torch_dispatch__(
+        self,
+        func: Callee[object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        return _answered(func, args, kwargs or {}, lambda _: None)
+
+
+def _noted(assumed: Assumed) -> None:
+    note(f"while the model is made, {assumed}")
+
+
+def _answered(
+    func: Callee[object], args: tuple[object, ...], kwargs: dict[str, object], tell: Callable[[Assumed], None]
+) -> object:
+    """Run an operator on fakes; a question about their values has a likely answer, which is told."""
     try:
         return func(*args, **kwargs)
     except Unknowable as error:
         assumed: dict[Assumed, int] = {}
         value = assume(cast("torch._ops.OpOverload", func), args, error, assumed, None)
         for what in assumed:
-            note(f"while the model is made, {what}")
+            tell(what)
         return value
 
 

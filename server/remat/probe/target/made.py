@@ -11,17 +11,18 @@ import torch
 from torch import nn
 
 from remat.probe.batch import hugging_face_inputs
+from remat.probe.batch.forward_source import without_gradients
 from remat.probe.batch.inputs import batch_of, find, sizes_said
 from remat.probe.batch.losses import described, loss_of
 from remat.probe.batch.shapes import dtype_of_floats
 from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.libraries import is_hugging_face, without_adapters
 from remat.probe.simulated.fakes import cast_module
-from remat.probe.target.building import building
+from remat.probe.target.asides import left_out, set_aside
+from remat.probe.target.building import building, known_numbers
 from remat.probe.target.defaults import enter
 from remat.probe.target.loading import read
 from remat.probe.target.scopes import evaluate
-from remat.probe.target.weights import left_out, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,8 @@ def built_from(made: Made) -> Built:
 def _model(made: Made, known: _Known) -> nn.Module:
     model = _once(made)
     if known.found is None and made.spec.inputs is None and not is_hugging_face(without_adapters(model)):
+        if place := without_gradients(model):
+            raise _only_for_inference(model, place)
         trial = _once(made)  # a trial may leave caches behind: it has a model of its own
         trial.train()
         known.found = find(trial, made.spec, made.place)
@@ -86,6 +89,13 @@ def _model(made: Made, known: _Known) -> nn.Module:
         known.found = replace(known.found, output=None)  # it belongs to this one fake world
     known.said += set_aside()
     return model
+
+
+def _only_for_inference(model: nn.Module, place: Location) -> FactMissingError:
+    name = type(model).__name__
+    fact = f"how `{name}` is trained: its forward runs without gradients, as {place.path}:{place.line} says"
+    how = "take that decorator away, or write remat_probe.py with build(), which returns a module that can be trained"
+    return FactMissingError(fact, how, place)
 
 
 def _once(made: Made) -> nn.Module:
@@ -139,7 +149,8 @@ def _spelled(
     given = {"batch": batch, "seq": seq}
     said = (f"{name} in inputs= is {size} (--{name})" for name, size in sizes.items() if given[name] is None)
     named = {n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)}
-    value = evaluate(cast("File", made.file), expression, {**sizes, "torch": torch})
+    with known_numbers():
+        value = evaluate(cast("File", made.file), expression, {**sizes, "torch": torch})
     return as_inputs(value, dtype_of_floats(model)), tuple(s for s in said if s.split()[0] in named)
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from remat.probe.built import Built, FactMissingError
 from remat.probe.messages import Location
 from remat.probe.target import hugging_face
+from remat.probe.target.asides import set_aside
 from remat.probe.target.building import outside
 from remat.probe.target.construct import arguments_for
 from remat.probe.target.defaults import default_dtype
@@ -26,7 +27,7 @@ from remat.probe.target.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.target.statements import bound_names, dotted, plan
 from remat.probe.target.switches import said, switched, switches
-from remat.probe.target.weights import keep_away, set_aside
+from remat.probe.target.weights import keep_away
 from remat.probe.target.written import built_by_functions
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from typing import TYPE_CHECKING
 
 from remat.probe.target.loading import OnDemand, compiled, read
@@ -34,6 +35,7 @@ def evaluate_in(file: File, node: ast.expr, scopes: list[Scope], depth: int = 0)
     `depth`: through how many callers its parameters were followed.
     """
     local = _Local(file, scopes, node, depth)
+    local.prepare(node)
     code = compile(ast.fix_missing_locations(ast.Expression(node)), str(file.path), "eval", dont_inherit=True)
     return eval(code, local.namespace)  # noqa: S307
 
@@ -47,12 +49,19 @@ class _Local:
         self.functions = {name: scope for scope in scopes for name in _parameters(scope)}
         self.plans = [_plan_before(scope, node) for scope in scopes]
         self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
-        self.open: set[int] = set()
+        self.open: dict[int, int] = {}  # what runs now: the line of each statement
         self.done: set[int] = set()
         self.taken: dict[int, Plan] = {}
         self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": OnDemand(self.look_up)}
         for name in [name for plan_ in self.plans for name in plan_.by_name]:
             self.namespace.pop(name, None)  # a global of the same name isn't meant
+
+    def prepare(self, node: ast.expr) -> None:
+        """Run all that binds or changes what an expression reads: while a statement runs, what follows it has not."""
+        bound = {name for local in self.plans for name in local.by_name}
+        for name in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & bound:
+            with contextlib.suppress(KeyError):  # what a branch that isn't taken binds
+                self.look_up(name)
 
     def look_up(self, name: str) -> object:
         for local in reversed(self.plans):
@@ -69,8 +78,11 @@ class _Local:
 
     def run_all(self, local: Plan, name: str) -> None:
         """Run what binds or changes `name`; of a branch that is taken no more than that."""
+        running = min(self.open.values(), default=None)
         for number in local.by_name.get(name, ()):
             node = local.statements[number].node
+            if running is not None and node.lineno > running:
+                continue
             if isinstance(node, ast.If) and id(node) not in self.open:
                 self.run_all(self.branch(node), name)
             else:
@@ -78,14 +90,14 @@ class _Local:
 
     def branch(self, node: ast.If) -> Plan:
         if id(node) not in self.taken:
-            self.open.add(id(node))
+            self.open[id(node)] = node.lineno
             try:
                 code = compile(ast.Expression(node.test), str(self.file.path), "eval", dont_inherit=True)
                 body = node.body if eval(code, self.namespace) else node.orelse  # noqa: S307
             except KeyError as error:
                 raise RuntimeError(f"KeyError: {error}") from error
             finally:
-                self.open.discard(id(node))
+                del self.open[id(node)]
             self.taken[id(node)] = plan(ast.Module(body, []))
         return self.taken[id(node)]
 
@@ -94,14 +106,14 @@ class _Local:
         key = id(statement.node)
         if key in self.done or key in self.open:
             return
-        self.open.add(key)
+        self.open[key] = statement.node.lineno
         try:
             code = compiled(ast.Module([statement.node], []), str(self.file.path), self.file.plan.future)
             exec(code, self.namespace)  # noqa: S102
         except KeyError as error:
             raise RuntimeError(f"KeyError: {error}") from error
         finally:
-            self.open.discard(key)
+            del self.open[key]
         self.done.add(key)
 
 

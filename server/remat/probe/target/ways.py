@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from remat.probe.built import FactMissingError
-from remat.probe.target.weights import left_out
+from remat.probe.target.asides import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,109 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
 import socket
 import sys
-from functools import reduce
-from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
 
-from remat.probe.built import FactMissingError
+from remat.probe.target.asides import note, options_left_out
+from remat.probe.target.library_loaders import answer_loaders
+from remat.probe.target.no_weights import loaded_or_not, no_weights, unless_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.abc import Loader
-    from types import ModuleType
-
     from remat.probe.target.calls import Callee
-
-
-class NotOnThisMachineError(FactMissingError, OSError):
-    """A file of the Hub that was never downloaded; an OSError too, which libraries expect where they can do without."""
-
-
-class NoWeights(dict[object, object]):
-    """What stands for a checkpoint whose file isn't there: every entry of it is one too."""
-
-    def __missing__(self, key: object) -> NoWeights:
-        return self
-
-    def get(self, _: object, default: object = None) -> object:
-        return self if default is None else default
-
-    def pop(self, _: object, *default: object) -> object:
-        return default[0] if default else self
-
-
-_options: dict[str, list[str]] = {}
-"""options of a command line that were required and not given, by the program that was started"""
-_said: list[str] = []
-"""what was set aside while the model was made, each a sentence"""
-
-
-def set_aside() -> tuple[str, ...]:
-    """Return what was set aside since the last call."""
-    said = tuple(dict.fromkeys(_said))
-    _said.clear()
-    return said
-
-
-def note(text: str) -> None:
-    """Say something that was assumed while the model was made."""
-    _said.append(text)
-
-
-def left_out() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_options.get(sys.argv[0], ())))
 
 
 def keep_away() -> None:
     """From here to the end of the process: no weights are loaded, nothing is compiled and no connection is opened."""
     if getattr(torch.load, "of_remat", False):
         return
-    torch.load = _load_or_not(torch.load)
-    torch.hub.load_state_dict_from_url = _no_weights
-    nn.Module.load_state_dict = _unless_empty(nn.Module.load_state_dict)
+    torch.load = loaded_or_not(torch.load)
+    torch.hub.load_state_dict_from_url = no_weights
+    nn.Module.load_state_dict = unless_empty(nn.Module.load_state_dict)
     torch.compile = _not_compiled
     torch.jit.script = _not_compiled
     parse = cast("Callee[object]", argparse.ArgumentParser.parse_known_args)
     setattr(argparse.ArgumentParser, "parse_known_args", _without_options(parse))  # noqa: B010  (typed as it is not)
     socket.socket.connect = _no_network  # type: ignore[method-assign]
-    for name, change in _WHEN_IMPORTED.items():
-        if name in sys.modules:
-            change(sys.modules[name])
-    sys.meta_path.insert(0, _NotedImports())
-
-
-def _load_or_not(load: Callee[object]) -> Callee[object]:
-    def load_or_not(*args: object, **kwargs: object) -> object:
-        file = args[0] if args else kwargs.get("f", kwargs.get("filename"))
-        if isinstance(file, str | Path) and not Path(file).exists():
-            _said.append(f"{file} is not there: its weights are left out (their values don't matter)")
-            return NoWeights()
-        return load(*args, **kwargs)
-
-    load_or_not.of_remat = True  # type: ignore[attr-defined]
-    return load_or_not
-
-
-def _no_weights(url: object = "", *_args: object, **_kwargs: object) -> NoWeights:
-    _said.append(f"pretrained weights are left out (their values don't matter): {url}")
-    return NoWeights()
-
-
-def _unless_empty(load: Callee[object]) -> Callee[object]:
-    def load_state_dict(*args: object, **kwargs: object) -> object:
-        if not (args[1] if len(args) > 1 else kwargs.get("state_dict")):
-            return nn.modules.module._IncompatibleKeys([], [])
-        return load(*args, **kwargs)
-
-    return load_state_dict
+    answer_loaders()
 
 
 def _not_compiled(model: object = None, *_args: object, **_kwargs: object) -> object:
@@ -113,7 +38,7 @@ def _not_compiled(model: object = None, *_args: object, **_kwargs: object) -> ob
     if model is None:
         return lambda function: function
     if isinstance(model, nn.Module):
-        _said.append("torch.compile is left out: the figures are those of the model as it is written")
+        note("torch.compile is left out: the figures are those of the model as it is written")
     return model
 
 
@@ -126,11 +51,9 @@ def _without_options(parse: Callee[object]) -> Callee[object]:
         missing = [a for a in parser._actions if a.required and not given.intersection(a.option_strings)]
         for action in missing:
             action.required = False
-        _options.setdefault(sys.argv[0], []).extend(
-            max(action.option_strings, key=len, default="") for action in missing
-        )
+        options_left_out([max(action.option_strings, key=len, default="") for action in missing])
         if missing:
-            _said.append(f"options that the script requires are None: {', '.join(a.dest for a in missing)}")
+            note(f"options that the script requires are None: {', '.join(a.dest for a in missing)}")
         return parse(*args, **kwargs)
 
     return parse_known_args
@@ -138,163 +61,3 @@ def _without_options(parse: Callee[object]) -> Callee[object]:
 
 def _no_network(*_args: object) -> None:
     raise ConnectionError("the probe opens no connection: give what the model needs as a file")
-
-
-# ---- libraries whose own loaders of weights are answered once they are imported
-
-
-def _without_hub(module: ModuleType) -> None:
-    """transformers.modeling_utils"""
-    _set(module, "PreTrainedModel.from_pretrained", classmethod(_hugging_face))
-
-
-def _configs_without_hub(module: ModuleType) -> None:
-    """transformers.configuration_utils"""
-    kind = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
-    load = cast("Callee[object]", kind.get_config_dict)
-
-    def get_config_dict(_cls: type, /, name: object = None, *args: object, **kwargs: object) -> object:
-        try:
-            return load(name, *args, **kwargs)
-        except OSError as error:
-            how = f"download it once: hf download {name} config.json"
-            raise NotOnThisMachineError(f"config.json of {name}, which is not on this machine", how) from error
-
-    kind.get_config_dict = classmethod(get_config_dict)
-
-
-def _auto_without_hub(module: ModuleType) -> None:
-    """transformers.models.auto.auto_factory"""
-    _set(module, "_BaseAutoModelClass.from_pretrained", classmethod(_hugging_face))
-
-
-def _diffusers_without_hub(module: ModuleType) -> None:
-    _set(module, "ModelMixin.from_pretrained", classmethod(_diffusers))
-
-
-def _timm_without_hub(module: ModuleType) -> None:
-    _set(module, "load_pretrained", lambda *_args, **_kwargs: _said.append("pretrained weights of timm are left out"))
-
-
-def _hub_without_weights(module: ModuleType) -> None:
-    _set(module, "hf_hub_download", _or_not_there(cast("Callee[object]", module.hf_hub_download)))
-
-
-def _safetensors_or_not(module: ModuleType) -> None:
-    _set(module, "load_file", _load_or_not(cast("Callee[object]", module.load_file)))
-
-
-def _or_not_there(download: Callee[object]) -> Callee[object]:
-    """Let a file that isn't on this machine be a path that does not exist: loading weights from it is answered.
-
-    Libraries know what to do without it.
-    """
-
-    def hf_hub_download(*args: object, **kwargs: object) -> object:
-        try:
-            return download(*args, **kwargs)
-        except (OSError, ConnectionError, ValueError):
-            if sys._getframe(1).f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
-                raise
-            name = str(kwargs.get("filename", args[1] if len(args) > 1 else ""))
-            return str(Path("not-downloaded") / str(kwargs.get("repo_id", args[0] if args else "")) / name)
-
-    return hf_hub_download
-
-
-def _set(module: ModuleType, path: str, value: object) -> None:
-    *holders, name = path.split(".")
-    setattr(reduce(getattr, holders, cast("object", module)), name, value)
-
-
-_LIBRARIES = {"transformers", "diffusers", "timm", "peft", "accelerate", "huggingface_hub", "datasets"}
-_WHEN_IMPORTED: dict[str, Callable[[ModuleType], None]] = {
-    "transformers.modeling_utils": _without_hub,
-    "transformers.models.auto.auto_factory": _auto_without_hub,
-    "transformers.configuration_utils": _configs_without_hub,
-    "diffusers.models.modeling_utils": _diffusers_without_hub,
-    "timm.models._builder": _timm_without_hub,
-    "huggingface_hub": _hub_without_weights,
-    "safetensors.torch": _safetensors_or_not,
-}
-_DEFERRED = {
-    "torch_dtype",
-    "dtype",
-    "config",
-    "quantization_config",
-    "load_in_4bit",
-    "load_in_8bit",
-    "attn_implementation",
-}
-_OF_LOADING = {
-    "cache_dir", "force_download", "local_files_only", "token", "use_auth_token", "revision", "use_safetensors",
-    "weights_only", "ignore_mismatched_sizes", "device_map", "max_memory", "offload_folder", "offload_state_dict",
-    "low_cpu_mem_usage", "output_loading_info", "state_dict", "subfolder", "variant", "trust_remote_code", "proxies",
-    "resume_download", "from_tf", "from_flax", "mirror", "_fast_init", "key_mapping", "use_kernels", "code_revision",
-    "attn_implementation",
-}  # fmt: skip
-
-
-def _hugging_face(cls: type, /, name: object = None, *_args: object, **kwargs: object) -> object:
-    from remat.probe.target.hugging_face import from_name  # noqa: PLC0415  (it imports transformers)
-
-    if not isinstance(name, str | os.PathLike) and kwargs.get("config") is None:
-        raise FactMissingError(
-            f"which model is loaded: the name given to {cls.__name__}.from_pretrained is {name!r} here",
-            'say it as the script is started, in a line above the call: # remat: probe(args="--model NAME"), or probe '
-            "that model by its name: hf:NAME",
-        )
-    quantised = next((key for key in ("quantization_config", "load_in_4bit", "load_in_8bit") if kwargs.get(key)), None)
-    if quantised:
-        raise FactMissingError(
-            f"quantised weights ({quantised}) can't be estimated yet", f"leave {quantised} out to probe without it"
-        )
-    settings = {key: value for key, value in kwargs.items() if key not in _OF_LOADING | _DEFERRED}
-    dtype = kwargs.get("dtype", kwargs.get("torch_dtype"))
-    attention = cast("str | None", kwargs.get("attn_implementation"))
-    model = from_name(cls, str(name), kwargs.get("config"), settings, dtype, attention)
-    _said.append(f"pretrained weights of {name} are left out: the model is made from its config.json")
-    return (model, {}) if kwargs.get("output_loading_info") else model
-
-
-def _diffusers(cls: type, /, name: object = None, *_args: object, **kwargs: object) -> object:
-    from remat.probe.target.hugging_face import config_of  # noqa: PLC0415
-
-    folder = f"{name}/{kwargs['subfolder']}" if kwargs.get("subfolder") else str(name)
-    config = config_of(folder, Path.cwd())
-    model = cast("Callable[[object], nn.Module]", getattr(cls, "from_config"))(config)  # noqa: B009  (of diffusers' mixin)
-    dtype = kwargs.get("torch_dtype")
-    return model.to(dtype) if dtype is not None else model
-
-
-class _NotedImports:
-    """Changes a library right after it is imported."""
-
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, _: object = None) -> ModuleSpec | None:
-        if name not in _WHEN_IMPORTED:
-            return None
-        spec = PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            spec.loader = cast("Loader", _Changing(spec.loader, _WHEN_IMPORTED[name]))
-        return spec
-
-
-class _Changing:
-    def __init__(self, loader: Loader, change: Callable[[ModuleType], None]) -> None:
-        self.loader = loader
-        self.change = change
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self.loader.exec_module(module)
-        self.change(module)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.loader, name)
-
-
-def installed(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None

@@ -1,0 +1,52 @@
+"""Stands in for checkpoints that are not there: values of weights don't matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from remat.probe.target.asides import note
+
+if TYPE_CHECKING:
+    from remat.probe.target.calls import Callee
+
+
+class NoWeights(dict[object, object]):
+    """What stands for a checkpoint whose file isn't there: every entry of it is one too."""
+
+    def __missing__(self, key: object) -> NoWeights:
+        return self
+
+    def get(self, _: object, default: object = None) -> object:
+        return self if default is None else default
+
+    def pop(self, _: object, *default: object) -> object:
+        return default[0] if default else self
+
+
+def loaded_or_not(load: Callee[object]) -> Callee[object]:
+    def load_or_not(*args: object, **kwargs: object) -> object:
+        file = args[0] if args else kwargs.get("f", kwargs.get("filename"))
+        if isinstance(file, str | Path) and not Path(file).exists():
+            note(f"{file} is not there: its weights are left out (their values don't matter)")
+            return NoWeights()
+        return load(*args, **kwargs)
+
+    load_or_not.of_remat = True  # type: ignore[attr-defined]
+    return load_or_not
+
+
+def no_weights(url: object = "", *_args: object, **_kwargs: object) -> NoWeights:
+    note(f"pretrained weights are left out (their values don't matter): {url}")
+    return NoWeights()
+
+
+def unless_empty(load: Callee[object]) -> Callee[object]:
+    def load_state_dict(*args: object, **kwargs: object) -> object:
+        if not (args[1] if len(args) > 1 else kwargs.get("state_dict")):
+            return nn.modules.module._IncompatibleKeys([], [])
+        return load(*args, **kwargs)
+
+    return load_state_dict
