@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import typing
@@ -34,8 +35,10 @@ def typescript(module: ModuleType, about: str) -> str:
     foreign = sorted({name for shape in shapes for name in _names(shape) if name not in {s.__name__ for s in shapes}})
     if foreign:
         rows += ["", f'import type {{ {", ".join(foreign)} }} from "./probe/messages";']
-    constants = [(name, value) for name, value in vars(module).items() if name.isupper() and isinstance(value, str)]
-    rows += ["", *(f'export const {name} = "{value}";' for name, value in constants)] if constants else []
+    constants = [
+        (name, value) for name, value in vars(module).items() if name.isupper() and isinstance(value, str | float)
+    ]
+    rows += ["", *(f"export const {name} = {json.dumps(value)};" for name, value in constants)] if constants else []
     for shape in shapes:
         rows += ["", *_interface(shape)]
     return "\n".join(rows) + "\n"

@@ -19,6 +19,7 @@ from remat.probe.messages import (
     Missing,
     PhasePeak,
     Range,
+    RankFigures,
     Recomputed,
     Timeline,
     VariantResult,
@@ -170,3 +171,16 @@ def test_between_the_least_and_the_most_that_a_card_has_it_is_too_close_to_call(
     assert verdict(between, unpublished) is Verdict.TOO_CLOSE
     more = replace(RESULT, allocated_bytes=unpublished.largest, reserved_bytes=unpublished.largest)
     assert verdict(more, unpublished) is Verdict.DOES_NOT_FIT
+
+
+def test_ranks_that_were_measured_are_compared_with_each_other_and_with_the_estimate() -> None:
+    ranks = tuple(RankFigures(rank, (10 + rank) * GIB, 12 * GIB, None, 0.5 + rank) for rank in (0, 1))
+    came = replace(RESULT, kind="measured", allocated_bytes=11 * GIB, step_seconds=1.5, ranks=ranks, world_size=2)
+    text = "".join(piece.text for piece in as_text(probed(variants=(RESULT, came))))
+    assert "2 ranks      allocated 10.0 GiB (rank 0) to 11.0 GiB (rank 1), reserved 12.0 GiB to 12.0 GiB" in text
+    assert "differs from the measurement by allocated -9.09%, reserved +0.00%" in text
+    assert "more than the 2% of the self-check: trust the measurement" in text
+    close = replace(came, allocated_bytes=10 * GIB, ranks=())
+    text = "".join(piece.text for piece in as_text(probed(variants=(RESULT, close))))
+    assert "self-check" not in text
+    assert "(rank 0)" not in text

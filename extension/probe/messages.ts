@@ -1,6 +1,7 @@
 /** What a probe is told and tells. Written by scripts/write_protocol.py from server/remat/probe/messages.py. */
 
 export const AS_WRITTEN = "as-written";
+export const AGREES_WITHIN = 0.02;
 
 /** One way to run the step. `None` means: as the user's code or the target's defaults say. */
 export interface Variant {

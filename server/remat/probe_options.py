@@ -78,7 +78,8 @@ _OPTIONS = (
         "--world-size",
         type=_POSITIVE,
         metavar="N",
-        help="Ranks that train together: the figures are one rank's, and no process is started.",
+        help="Ranks that train together: the figures are one rank's. No process is started for an estimate; for a "
+        "measurement N are, through torchrun, on this machine.",
     ),
     click.option(
         "--sharding",

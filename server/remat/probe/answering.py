@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,14 @@ import torch
 from remat.probe import calibration
 from remat.probe.batch.sizes import Sizes, noting_sizes
 from remat.probe.measured.measurable import CannotMeasureError, device_here, why_not
-from remat.probe.measured.measure import measure
+from remat.probe.measured.measure import measure_in_turn
 from remat.probe.measured.memory_on_cuda import constants_here
-from remat.probe.messages import AS_WRITTEN, Log
+from remat.probe.measured.on_all_ranks import is_of_ranks, measure_ranks
+from remat.probe.messages import AS_WRITTEN, Failure, Log
+from remat.probe.ranks.spoken import is_rank
 from remat.probe.simulated.estimate import estimated
 from remat.probe.simulated.together import Together
+from remat.probe.simulated.variants import CannotApplyError
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
 if TYPE_CHECKING:
@@ -42,31 +46,46 @@ class Answers:
         request = self._request
         variant = _settled(self._built, variant)
         expected = self._expected(told, variant)
-        if expected is not None and request.mode != "measure":
+        if expected is not None and (request.mode != "measure" or is_of_ranks(variant)):
             yield expected
         if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
             return
         begin_measuring()
-        sizes = Sizes()
-        built, file = noting_sizes(self._built, sizes), _file(request, variant, "measured")
         try:
-            came = measure(built, variant, request.device, request.limits, expected, file)
+            yield from self._measured(variant, expected)
         except CannotMeasureError as error:
             if request.mode != "auto":
                 raise
             yield Log(f"{variant.name} was not measured: {error}; {error.how}")
-            return
-        yield _noted(came, sizes, built.notes())
-        if expected is not None:
+
+    def _measured(self, variant: Variant, expected: VariantResult | None) -> Iterator[Event]:
+        """One result, or why there is none; of a rank the figures first, in case another never ends its trace."""
+        request, file, sizes = self._request, _file(self._request, variant, "measured"), Sizes()
+        came: VariantResult | Failure
+        if variant.world_size is not None and not is_rank():
+            each = replace(request, snapshot=None if file is None else str(file))
+            came = measure_ranks(variant, variant.world_size, each, expected)
+        else:
+            built = noting_sizes(self._built, sizes)
+            in_turn = measure_in_turn(built, variant, request.device, request.limits, expected, file)
+            noted = (_noted(figures, sizes, built.notes()) for figures in in_turn)
+            if is_rank():
+                yield from noted
+                return
+            *_, came = noted
+        yield came
+        if expected is not None and not isinstance(came, Failure):
             _remember(request, expected, came)
 
     def _expected(self, told: Built, variant: Variant) -> VariantResult | None:
         """The estimate; None where only a measurement is wanted and the model can't be estimated."""
         request = self._request
+        if is_rank():
+            return None
         try:
             simulated = self._together.simulate(told, variant, request.device, request.gpu)
-        except Exception:
-            if request.mode != "measure":
+        except Exception as error:
+            if request.mode != "measure" or (is_of_ranks(variant) and isinstance(error, CannotApplyError)):
                 raise
             return None
         traced = simulated.traced
@@ -100,6 +119,8 @@ def _file(request: Request, variant: Variant, kind: str) -> Path | None:
         parts.append(re.sub(r"[^\w.-]+", "-", variant.name))
     if kind == "measured" and request.mode == "auto":
         parts.append(kind)
+    if is_rank():
+        parts.append(f"rank{os.environ['RANK']}")
     return file.with_name("-".join(parts) + file.suffix)
 
 
@@ -113,6 +134,8 @@ def _remember(request: Request, expected: VariantResult, came: VariantResult) ->
         on = torch.cuda.get_device_name(place)
         constants = constants_here(place)
         known = known if constants is None else calibration.with_constants(known, constants)
+    if came.ranks:
+        on += f", {len(came.ranks)} ranks"
     target = request.target
     if not target.startswith("hf:"):
         target = str(Path(request.folder, target).absolute())

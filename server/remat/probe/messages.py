@@ -18,6 +18,10 @@ AS_WRITTEN = "as-written"
 """The checkpointing (or optimizer) the user's own code sets up, left as it is."""
 
 
+AGREES_WITHIN = 0.02
+"""How far an estimate may be from a measurement, as a share of that, before it is said that it is wrong there."""
+
+
 # ---- what is asked
 
 

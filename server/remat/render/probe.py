@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from remat.probe.gpus import CARDS, UNKNOWN, Verdict, process_bytes, verdict
+from remat.probe.messages import AGREES_WITHIN
 from remat.render.terminal import Piece, visible
 
 if TYPE_CHECKING:
@@ -144,11 +145,17 @@ def _side_by_side(results: Sequence[VariantResult]) -> Iterator[Piece]:
     for was, came in pairwise(results):
         if (was.kind, came.kind) != ("estimated", "measured"):
             continue
-        told = [f"allocated {was.allocated_bytes / max(came.allocated_bytes, 1) - 1:+.2%}"]
+        off = {"allocated": was.allocated_bytes / max(came.allocated_bytes, 1) - 1}
         if was.reserved_bytes is not None and came.reserved_bytes:
-            told.append(f"reserved {was.reserved_bytes / came.reserved_bytes - 1:+.2%}")
+            off["reserved"] = was.reserved_bytes / came.reserved_bytes - 1
         name = came.name.removesuffix(", measured")
-        yield Piece(f"{visible(name)}: the estimate differs from the measurement by {', '.join(told)}\n")
+        told = ", ".join(f"{what} {share:+.2%}" for what, share in off.items())
+        yield Piece(f"{visible(name)}: the estimate differs from the measurement by {told}\n")
+        if max(map(abs, off.values())) > AGREES_WITHIN:
+            allowed = f"more than the {AGREES_WITHIN:.0%} of the self-check"
+            yield Piece(
+                f"  {allowed}: trust the measurement, and what else is estimated for this model less\n", "yellow"
+            )
 
 
 def _table(probed: Probed) -> Iterator[Piece]:
@@ -207,11 +214,27 @@ def _details(result: VariantResult) -> Iterator[Piece]:
     yield Piece("  phases       " + ", ".join(f"{p.phase} {size(p.allocated_bytes)}" for p in result.phases) + "\n")
     if result.step_seconds is not None:
         yield Piece(f"  step         {result.step_seconds:.3f} s{_spread(result.step_seconds_range)}\n")
+    yield from _ranks(result)
     yield from _checkpointing(result)
     for place in result.by_line[:_LINES]:
         name = visible(_short(place.path))
         yield Piece(f"  {size(place.bytes):>11}  ")
         yield Piece(f"saved at {name}:{place.line}\n")
+
+
+def _ranks(result: VariantResult) -> Iterator[Piece]:
+    """How far the ranks are apart."""
+    if not result.ranks:
+        return
+    least, most = (pick(result.ranks, key=lambda one: one.allocated_bytes) for pick in (min, max))
+    low, high = (f"{size(one.allocated_bytes)} (rank {one.rank})" for one in (least, most))
+    told = [f"allocated {low} to {high}"]
+    reserved = [one.reserved_bytes for one in result.ranks if one.reserved_bytes is not None]
+    if reserved:
+        told.append(f"reserved {size(min(reserved))} to {size(max(reserved))}")
+    seconds = [one.step_seconds for one in result.ranks]
+    told.append(f"step {min(seconds):.3f} to {max(seconds):.3f} s")
+    yield Piece(f"  {len(result.ranks)} ranks".ljust(15) + f"{', '.join(told)}\n")
 
 
 def _spread(between: Range | None) -> str:

@@ -15,7 +15,7 @@ from remat.probe.measured.memory_on_cuda import used_before
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from remat.probe.messages import Device, Limits, VariantResult
+    from remat.probe.messages import Device, Limits, Variant, VariantResult
 
 _SAFETY = 1.1
 """of what is expected, before a run on the CPU is refused: a machine that swaps helps nobody"""
@@ -58,18 +58,44 @@ def why_not(device: Device) -> str | None:
     return None
 
 
-def refuse_too_large(expected: VariantResult | None, place: torch.device, limits: Limits, shards: int = 1) -> None:
+def refuse_stand_ins(variant: Variant) -> None:
+    if variant.optimizer == "adamw-8bit":
+        raise CannotMeasureError(
+            "adamw-8bit stands for the size of its state, and no step of it can be run",
+            "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
+        )
+
+
+def refuse_missing_gpus(ranks: int, there: int) -> None:
+    """Each rank needs a GPU of its own, on this machine."""
+    if ranks <= there:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    fewer = f"ask for --world-size {there}, " if there > 1 else ""
+    raise CannotMeasureError(
+        f"measuring {ranks} ranks on cuda needs {ranks} GPUs on this machine, one for each; {there} "
+        f"{'is' if there == 1 else 'are'} here"
+        + ("" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"),
+        f"{fewer}estimate one rank of {ranks} (--mode estimate), or measure over gloo with --device cpu; ranks on "
+        "several machines are not measured",
+    )
+
+
+def refuse_too_large(
+    expected: VariantResult | None, place: torch.device, limits: Limits, shards: int = 1, ranks: int = 1
+) -> None:
     """On a GPU only the host's part is looked at: running out of the GPU's memory harms nobody, and is an answer.
 
-    `shards`: into how many the model is cut once it is made, whole, on the host.
+    `shards`: into how many the model is cut once it is made, whole, on the host. `ranks`: how many do so at once.
     """
     if expected is None:
         return
     weights = expected.by_category.get("parameters", 0)
-    needed = (expected.allocated_bytes if place.type == "cpu" else weights) + weights * (shards - 1)
+    needed = ((expected.allocated_bytes if place.type == "cpu" else weights) + weights * (shards - 1)) * ranks
     there = available_memory(limits.memory_bytes)
     if there is not None and needed * _SAFETY > there:
         what = "the steps" if place.type == "cpu" else "the weights, before they go to the GPU,"
+        what += f" of {ranks} ranks" if ranks > 1 else ""
         raise CannotMeasureError(
             f"{what} are expected to need {_gib(needed)}; {_gib(there)} are free here",
             "ask for a smaller --batch or --seq, free some memory, or estimate: --mode estimate",

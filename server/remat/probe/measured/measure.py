@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from remat.probe.libraries import unwrapped
 from remat.probe.measured.measurable import (
     CannotMeasureError,
     device_here,
     first_line,
+    refuse_stand_ins,
     refuse_too_large,
     reporting_no_room,
 )
@@ -31,10 +33,10 @@ from remat.probe.simulated.replay import Peaks, settle_categories
 from remat.probe.simulated.result import Traced, result_of
 from remat.probe.simulated.step import STEPS, Loop, run_steps
 from remat.probe.simulated.trace import Trace
-from remat.probe.simulated.variants import apply_variant
 from remat.probe.snapshot import snapshot_of, write_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from torch import nn
@@ -55,7 +57,22 @@ def measure(
     expected: VariantResult | None = None,
     snapshot: Path | None = None,
 ) -> VariantResult:
-    """The real steps of `variant`: two count for memory, as in an estimate; five more, warmed up, for time; two again
+    """The last word of `measure_in_turn`."""
+    *_, last = measure_in_turn(built, variant, device, limits, expected, snapshot)
+    return last
+
+
+def measure_in_turn(
+    built: Built,
+    variant: Variant,
+    device: Device,
+    limits: Limits,
+    expected: VariantResult | None = None,
+    snapshot: Path | None = None,
+) -> Iterator[VariantResult]:
+    """First the figures, then the same with what they consist of.
+
+    The real steps of `variant`: two count for memory, as in an estimate; five more, warmed up, for time; two again
     under a trace tell what the memory holds.
 
     `expected`: the estimate, where there is one; it refuses what would make the machine swap. `snapshot`: where
@@ -64,24 +81,22 @@ def measure(
     """
     clock = _Clock(limits.seconds)
     place = device_here(device)
-    if variant.optimizer == "adamw-8bit":
-        raise CannotMeasureError(
-            "adamw-8bit stands for the size of its state, and no step of it can be run",
-            "estimate it (--mode estimate), or let the target make bitsandbytes' own optimizer",
-        )
+    refuse_stand_ins(variant)
     shards = variant.world_size if variant.sharding == "fsdp2" and variant.world_size else 1
     refuse_too_large(expected, place, limits, shards)
-    with ranks.one_rank(variant):
+    built = ranks.for_ranks(built)
+    with ranks.one_rank(variant, place, limits):
         with reporting_no_room(place, lambda: clock.stage):
             memory, seconds, traced = _figures(built, variant, _meter(place, snapshot), clock)
-        notes = [*built.assumptions, *ranks.notes(variant), *memory.notes]
+        notes = [*built.assumptions, *ranks.notes(variant, place), *memory.notes]
+        yield _told(built, variant, traced, memory, seconds, notes)
         try:
             traced = _observed(built, variant, place, clock)
             if snapshot is not None and place.type == "cpu":
                 write_snapshot(snapshot_of(traced.log, "cpu", "measured"), snapshot)
         except Exception as error:  # noqa: BLE001 -- the figures stand; only what they hold stays unknown
             notes.append(f"what the memory holds is not known: the step could not be traced ({first_line(error)})")
-    return _told(built, variant, traced, memory, seconds, notes)
+    yield _told(built, variant, traced, memory, seconds, notes)
 
 
 def _told(
@@ -179,7 +194,7 @@ def _figures(
     meter.model_comes()
     model, policy = _made(built, variant, place)
     meter.model_is_there(model)
-    idle, modules = Trace(), Modules(model)
+    idle, modules = Trace(), Modules(unwrapped(model))
     recorder = _Recorder(meter, clock, idle)
     steps = STEPS + WARM_UP + TIMED
     with checkpoint_calls(idle, modules, policy) as calls:
@@ -202,8 +217,9 @@ def _observed(built: Built, variant: Variant, place: torch.device, clock: _Clock
     with contextlib.ExitStack() as world:
         world.enter_context(ranks.observed(variant, trace))
         model, policy = _made(built, variant, place)
-        modules = Modules(model)
+        modules = Modules(unwrapped(model))
         track_model(model, trace)
+        ranks.track(model, trace)
         world.enter_context(generator_states(trace))
         calls = world.enter_context(checkpoint_calls(trace, modules, policy))
         world.enter_context(watching(trace, modules))
@@ -218,7 +234,7 @@ def _made(built: Built, variant: Variant, place: torch.device) -> tuple[nn.Modul
     model = built.make_model()
     if built.training:
         model.train()
-    model, policy = apply_variant(model, variant)
+    model, policy = ranks.applied(model, variant)
     return ranks.placed(model, variant, place), policy
 
 

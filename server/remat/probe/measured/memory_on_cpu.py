@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from remat.probe.messages import PhasePeak
 from remat.probe.ranks.shards import local_of
+from remat.probe.ranks.spoken import is_rank
+from remat.probe.ranks.wrapped import bucket_bytes
 from remat.probe.simulated.replay import PHASES
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from remat.probe.messages import Range
 
 _MARK = "remat probe: "
+_THERE = "the model is there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +47,20 @@ class CpuMeter:
         self._own = 0
 
     def model_comes(self) -> None:
-        """The profiler starts later: what making the model takes and gives back doesn't count."""
+        """What making the model takes and gives back doesn't count. Yet of a rank's it must be seen: what
+        DistributedDataParallel takes then it gives back later, which the profiler tells only of what it saw come.
+        """
+        if is_rank():
+            self._profile.__enter__()
 
     def model_is_there(self, model: nn.Module) -> None:
-        self._own = own_bytes(model)
-        self._profile.__enter__()
+        self._own = own_bytes(model) + bucket_bytes(model)
+        if not is_rank():
+            self._profile.__enter__()
+            return
+        gc.collect()
+        with record_function(f"{_MARK}{_THERE}"):
+            pass
 
     def begin(self, phase: str, step: int) -> None:
         with record_function(f"{_MARK}{step} {phase}"):
@@ -59,6 +72,14 @@ class CpuMeter:
 
     def _events(self) -> Iterator[tuple[str, int]]:
         """(phase that begins, 0) or (empty text, bytes allocated or, below zero, freed), as they came."""
+        events = self._all_events()
+        if is_rank():
+            for mark, _ in events:
+                if mark == _THERE:
+                    break
+        yield from events
+
+    def _all_events(self) -> Iterator[tuple[str, int]]:
         results = self._profile.profiler.kineto_results
         for event in sorted(results.events(), key=lambda event: event.start_ns()):
             if event.name() == "[memory]":

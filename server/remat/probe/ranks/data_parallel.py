@@ -23,6 +23,7 @@ from remat.probe.simulated.variants import CannotApplyError
 if TYPE_CHECKING:
     from remat.probe.simulated.trace import Trace
 
+WRAPPED_TWICE = "the code wraps the model in DistributedDataParallel itself: leave --sharding out"
 _MIB = 2**20
 _AT_ONCE = 250 * _MIB
 """bytes of parameters or buffers that are sent together when all ranks shall have rank 0's"""
@@ -61,7 +62,7 @@ class Wrapped:
     def wrap(self, model: nn.Module, settings: dict[str, object]) -> nn.Module:
         """What `DistributedDataParallel(model, **settings)` takes is taken from here on."""
         if model in self._buckets:
-            raise CannotApplyError("the code wraps the model in DistributedDataParallel itself: leave --sharding out")
+            raise CannotApplyError(WRAPPED_TWICE)
         parameters = [p for p in dict.fromkeys(model.parameters()) if p.requires_grad]
         if not parameters:
             raise CannotApplyError("DistributedDataParallel needs a parameter that requires a gradient; all are frozen")

@@ -57,7 +57,7 @@ def pretended_ranks(size: int, *replaced: tuple[object, object], real: bool = Fa
             undo.enter_context(_meshes_of_real_ranks(device_mesh.DeviceMesh))
             undo.enter_context(_cuda_of_one_device())
             stand_ins.append((device_mesh.init_device_mesh, _in_the_real_world(device_mesh.init_device_mesh)))
-        undo.enter_context(_replaced_everywhere(*stand_ins))
+        undo.enter_context(replaced_everywhere(*stand_ins))
         yield
 
 
@@ -84,7 +84,8 @@ def asking_for_their_number() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _replaced_everywhere(*pairs: tuple[object, object]) -> Iterator[None]:
+def replaced_everywhere(*pairs: tuple[object, object]) -> Iterator[None]:
+    """Inside it whoever has the first of a pair by a module's name finds the second there."""
     _rename(pairs)
     try:
         yield
@@ -95,6 +96,7 @@ def _replaced_everywhere(*pairs: tuple[object, object]) -> Iterator[None]:
 def _rename(pairs: Sequence[tuple[object, object]]) -> None:
     """In one go: finding what refers to a thing takes a tenth of a second, however many things there are."""
     becomes = {id(was): new for was, new in pairs}
+    gc.unfreeze()  # what is frozen is not looked through
     for holder in gc.get_referrers(*(was for was, _ in pairs)):
         if isinstance(holder, dict) and "__name__" in holder:  # the names of a module
             for name in [name for name, value in holder.items() if id(value) in becomes]:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from remat.probe.built import Built, Inputs
 from remat.probe.measured.memory_on_cpu import CpuMeter
-from remat.probe.messages import Variant
+from remat.probe.messages import AGREES_WITHIN, Variant
 from remat.probe.simulated.checkpoint_calls import checkpoint_calls
 from remat.probe.simulated.modules import Modules
 from remat.probe.simulated.step import run_steps
@@ -19,7 +19,6 @@ from remat.probe.simulated.variants import apply_variant
 
 TESTED = ("2.13.",)
 """versions of torch that the whole truth suite runs on"""
-_ALLOWED = 0.02
 
 
 def is_tested() -> bool:
@@ -28,7 +27,7 @@ def is_tested() -> bool:
 
 def agrees(estimated: int) -> bool:
     """Whether a real run of `SMALL` takes what was estimated, within two hundredths; a second's work."""
-    return abs(estimated / really_taken() - 1) <= _ALLOWED
+    return abs(estimated / really_taken() - 1) <= AGREES_WITHIN
 
 
 class _Block(nn.Module):

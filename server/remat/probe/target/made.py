@@ -16,7 +16,7 @@ from remat.probe.batch.inputs import batch_of, find, sizes_said
 from remat.probe.batch.losses import described, loss_of
 from remat.probe.batch.shapes import dtype_of_floats
 from remat.probe.built import Built, FactMissingError, Inputs
-from remat.probe.libraries import is_hugging_face, without_adapters
+from remat.probe.libraries import is_hugging_face, unwrapped, without_adapters
 from remat.probe.simulated.fakes import cast_module
 from remat.probe.target.asides import left_out, set_aside
 from remat.probe.target.building import building, known_numbers
@@ -77,10 +77,10 @@ def built_from(made: Made) -> Built:
 
 def _model(made: Made, known: _Known) -> nn.Module:
     model = _once(made)
-    if known.found is None and made.spec.inputs is None and not is_hugging_face(without_adapters(model)):
+    if known.found is None and made.spec.inputs is None and not is_hugging_face(without_adapters(unwrapped(model))):
         if place := without_gradients(model):
             raise _only_for_inference(model, place)
-        trial = _once(made)  # a trial may leave caches behind: it has a model of its own
+        trial = unwrapped(_once(made))  # a trial may leave caches behind: it has a model of its own
         trial.train()
         known.found = find(trial, made.spec, made.place)
         if known.found.output is not None and made.spec.loss is None:
