@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 
+from remat.probe.simulated.kernels import on_pages, row_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -106,13 +108,37 @@ def _norm_backward(args: Sequence[object], _out: object) -> Scratch:
     return 0, _bytes(cast("torch.Tensor", args[0]))
 
 
-def _rnn_backward(args: Sequence[object], _out: object) -> Scratch:
-    """Both weights in oneDNN's layout (rows 16 values longer) and the gradients of the gates at every step."""
+def _rnn_scratchpad(layer: torch.Tensor, states: torch.Tensor) -> int:
+    """The gates of all steps, twice the state of one, and a page and a bit of others; so for 19 shapes."""
+    length, batch, _ = layer.shape
+    gates, hidden = states.shape
+    size = layer.element_size()
+    state = on_pages(batch * row_of(hidden, size) * size)
+    return on_pages(length * batch * row_of(gates, size) * size) + 2 * state + 4096 + 568
+
+
+def _rnn(args: Sequence[object], _out: object) -> Scratch:
+    """Both weights in oneDNN's layout, the sum of the biases, and the library's scratchpad."""
     layer, width, states = (cast("torch.Tensor", item) for item in args[:3])
+    size = layer.element_size()
+    rows = width.size(1) + states.size(1)
+    weights = rows * row_of(states.size(0), size) * size
+    return 0, weights + states.size(0) * size + _rnn_scratchpad(layer, states)
+
+
+def _rnn_backward(args: Sequence[object], out: object) -> Scratch:
+    """The same for the gradients of weights and biases; the sum of the biases; the weights themselves, where their rows
+    are no whole cache lines; zeros for gradients of the last states that nobody needs (ATen/native/mkldnn/RNN.cpp).
+    """
+    layer, *weights = (cast("torch.Tensor", item) for item in args[:3])
     gradient = cast("torch.Tensor | None", args[10])
     again = 0 if gradient is None or gradient.is_contiguous() else _bytes(gradient)
-    rows = layer.size(0) * layer.size(1) + width.size(1) + states.size(1)
-    return 0, again + rows * (states.size(0) + 16) * states.element_size()
+    again += sum(_bytes(cast("torch.Tensor", args[5])) for last in args[11:13] if last is None)
+    again += _bytes(cast("torch.Tensor", args[3]))
+    size = layer.element_size()
+    reordered = [weight.size(0) * row_of(weight.size(1), size) * size for weight in weights]
+    longer = sum(wide for wide, weight in zip(reordered, weights, strict=True) if wide > _bytes(weight))
+    return 0, again + longer + _rnn(args, out)[1]
 
 
 def _softmax(args: Sequence[object], _out: object) -> Scratch:
@@ -133,6 +159,7 @@ _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "native_batch_norm_backward": _norm_backward,
+    "mkldnn_rnn_layer": _rnn,
     "mkldnn_rnn_layer_backward": _rnn_backward,
     "_safe_softmax": _safe_softmax,
     "_softmax": _softmax,

@@ -49,31 +49,42 @@ def mkldnn_rnn(args: Sequence[object], kwargs: dict[str, object]) -> object:
     out = _aten.mkldnn_rnn_layer.default(*args, **kwargs)
     if not args[15]:  # inference needs none
         return out
-    layer = cast("torch.Tensor", args[0])
-    hidden = cast("int", args[10])
-    return (*out[:3], layer.new_empty((_rnn_workspace(layer.shape, hidden, args),), dtype=torch.uint8))
+    layer, gates = cast("torch.Tensor", args[0]), cast("torch.Tensor", args[1])
+    length, batch, width = layer.shape
+    size = rnn_workspace(length, batch, width, gates.size(0), cast("int", args[10]))
+    return (*out[:3], layer.new_empty((size,), dtype=torch.uint8))
 
 
-def _rnn_workspace(shape: Sequence[int], hidden: int, args: Sequence[object]) -> int:
-    """The library is asked for two short sequences; the workspace grows evenly with the length."""
-    length, batch, width = shape
-    gates = cast("torch.Tensor", args[1]).size(0)
-    sizes = []
-    with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
-        for short in (4, 8):
-            weights = (
-                torch.zeros(gates, width, requires_grad=True),
-                torch.zeros(gates, hidden),
-                torch.zeros(gates),
-                torch.zeros(gates),
-            )
-            start = torch.zeros(batch, hidden), torch.zeros(batch, hidden)
-            out = _aten.mkldnn_rnn_layer.default(torch.zeros(short, batch, width), *weights, *start, *args[7:])
-            sizes.append(out[3].numel())
-    return sizes[0] + (sizes[1] - sizes[0]) * (length - 4) // 4
+def mkldnn_rnn_backward(args: Sequence[object], kwargs: dict[str, object]) -> object:
+    """Both biases have one gradient; the cache of fakes (torch 2.2 to 2.13) gives each its own from the second call on."""
+    out = _aten.mkldnn_rnn_layer_backward.default(*args, **kwargs)
+    return (*out[:4], out[3], *out[5:])
+
+
+def rnn_workspace(length: int, batch: int, width: int, gates: int, hidden: int) -> int:
+    """Bytes that oneDNN 3 keeps of one fp32 layer for its backward; the parts agree with the library for 19 shapes.
+
+    oneDNN's cpu/rnn/rnn_utils: the gates of each step, states before and after the layer, for one step more than the
+    sequence has (three as wide as input or output, two as the output), and one state of each step.
+    """
+    states = 2 * (length + 1) * batch
+    wide = states * row_of(max(width, hidden))
+    parts = (length * batch * row_of(gates), wide, wide, wide, states * hidden, states * hidden)
+    return sum(on_pages(part * 4) for part in (*parts, length * batch * row_of(hidden)))
+
+
+def row_of(values: int, size: int = 4) -> int:
+    """Values that a row of so many takes: whole cache lines, and no multiple of 256 (rnn_utils.hpp, `get_good_ld`)."""
+    row = -(-values * size // 64) * 64 // size
+    return row if row % 256 else row + 64 // size
+
+
+def on_pages(size: int) -> int:
+    return -(-size // 4096) * 4096
 
 
 STAND_INS: dict[str, StandIn] = {
     "aten::_grouped_mm": grouped_product,
     "aten::mkldnn_rnn_layer": mkldnn_rnn,
+    "aten::mkldnn_rnn_layer_backward": mkldnn_rnn_backward,
 }
