@@ -56,7 +56,7 @@ def mkldnn_rnn(args: Sequence[object], kwargs: dict[str, object]) -> object:
 
 
 def mkldnn_rnn_backward(args: Sequence[object], kwargs: dict[str, object]) -> object:
-    """Both biases have one gradient; the cache of fakes (torch 2.2 to 2.13) gives each its own from the second call on."""
+    """Both biases have one gradient; the cache of fakes (torch 2.2 to 2.13) gives each its own after the first call."""
     out = _aten.mkldnn_rnn_layer_backward.default(*args, **kwargs)
     return (*out[:4], out[3], *out[5:])
 
