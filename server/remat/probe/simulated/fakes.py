@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from remat.probe.simulated.alone import group_of_one
 from remat.probe.simulated.few_values import knows_any, run_knowing
+from remat.probe.simulated.quick import run_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,8 @@ class OneDevice(FakeTensorMode):
         if knows_any(args):
             run = partial(super().__torch_dispatch__, func, types, args, kwargs)
             return run_knowing(self, run, func, args, kwargs or {})
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        out = run_quickly(self, func, args, kwargs or {})
+        return out if out is not NotImplemented else super().__torch_dispatch__(func, types, args, kwargs)
 
 
 _CPU = torch.device("cpu")

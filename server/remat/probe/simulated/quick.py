@@ -46,10 +46,16 @@ def _operators(names: Iterable[str]) -> frozenset[object]:
     return frozenset(operator for operator in found if operator is not None)
 
 
+_FILLED = "uniform_.default normal_.default fill_.Scalar zero_.default".split()
+_MADE_OF_SIZES = "empty.memory_format ones.default zeros.default full.default".split()
 _SHARING = _operators(_VIEWS)
 """operators whose results may share their arguments' storage"""
 _MAKING = _operators(_FRESH)
+_FACTORIES = _operators(_MADE_OF_SIZES)
+_FILLING = _operators(_FILLED)
+"""operators that write values into their first argument and return it"""
 _CPU = torch.device("cpu")
+_META = torch.device("meta")
 _guard = getattr(torch._C, "_set_throw_on_mutable_data_ptr", None)
 """makes a fake's data pointer an error, where torch has it"""
 _ITEM = torch.ops.aten._local_scalar_dense.default
@@ -68,14 +74,20 @@ def run_quickly(
     if func in _SHARING:
         plain = _likeness(args) is not None and (not kwargs or _likeness(kwargs.values()) is not None)
         return _run(mode, func, args, kwargs) if plain else NotImplemented
+    if func in _FACTORIES:
+        return _remembered(mode, func, args, {**kwargs, "device": kwargs.get("device") or _CPU})
+    if func in _FILLING:
+        return args[0] if _likeness(args[:1]) is not None else NotImplemented
     return _of_optimizer(mode, func, args, kwargs)
 
 
 def _remembered(
     mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    if kwargs.get("device") is not None:  # where `_to_copy` goes: the meta kernel would make a real tensor there
-        kwargs = {name: value for name, value in kwargs.items() if name != "device"}
+    if (device := kwargs.get("device")) is not None:
+        if device != _CPU or kwargs.get("pin_memory"):
+            return NotImplemented
+        kwargs = {**kwargs, "device": _META}  # the meta kernel would make a real tensor on the CPU
     like, named = _likeness(args), _likeness(kwargs.values()) if kwargs else ()
     if like is None or named is None:
         return NotImplemented
@@ -141,6 +153,8 @@ def _likeness(items: Iterable[object]) -> tuple[object, ...] | None:
     for item in items:
         if isinstance(item, torch.Tensor):
             if type(item) is not FakeTensor or item.constant is not None or item.layout is not torch.strided:
+                return None
+            if item.fake_device != _CPU:
                 return None
             like.append((item.shape, item.stride(), item.dtype))
         elif isinstance(item, (list, tuple)):
