@@ -24,7 +24,10 @@ class Model:
     block: float
     asked: list[str] = field(default_factory=list)
 
-    def __call__(self, variant: Variant) -> VariantResult | None:
+    def __call__(self, *variants: Variant) -> list[VariantResult | None]:
+        return [self.of(variant) for variant in variants]
+
+    def of(self, variant: Variant) -> VariantResult | None:
         self.asked.append(variant.name)
         how, batch = variant.checkpointing, variant.batch or 1
         if how == "selective":
@@ -111,11 +114,11 @@ def test_the_largest_batch_fits_and_the_next_does_not(state: float, block: float
     found = largest_batch(model, BASE, card(gib))
     assert found is not None
     if found.size == 0:
-        assert verdict(model(replace(BASE, batch=1)), card(gib)) is not Verdict.FITS  # type: ignore[arg-type]
+        assert verdict(model.of(replace(BASE, batch=1)), card(gib)) is not Verdict.FITS  # type: ignore[arg-type]
         assert found.minimum_bytes
     else:
-        assert verdict(model(replace(BASE, batch=found.size)), card(gib)) is Verdict.FITS  # type: ignore[arg-type]
-        assert verdict(model(replace(BASE, batch=found.size + 1)), card(gib)) is not Verdict.FITS  # type: ignore[arg-type]
+        assert verdict(model.of(replace(BASE, batch=found.size)), card(gib)) is Verdict.FITS  # type: ignore[arg-type]
+        assert verdict(model.of(replace(BASE, batch=found.size + 1)), card(gib)) is not Verdict.FITS  # type: ignore[arg-type]
 
 
 def test_the_largest_batch_takes_few_simulations() -> None:
@@ -134,7 +137,7 @@ def test_the_fewest_blocks_fit_and_one_block_less_does_not(gib: int) -> None:
         assert verdict(found.result, card(gib)) is not Verdict.FITS
         return
     assert verdict(found.result, card(gib)) is Verdict.FITS
-    fewer = model(replace(BASE, checkpointing=f"first-{found.count - 1}" if found.count > 1 else "none"))
+    fewer = model.of(replace(BASE, checkpointing=f"first-{found.count - 1}" if found.count > 1 else "none"))
     assert fewer is not None
     assert verdict(fewer, card(gib)) is not Verdict.FITS
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from remat.probe.gpus import CARDS, GIB, Verdict, budget, bytes_of, card, verdict
@@ -24,10 +25,13 @@ from remat.probe.messages import (
     Timeline,
     VariantResult,
 )
+from remat.probe_options import asked
+from remat.probe_options import options as probe_options
 from remat.render.probe import Probed, as_json, as_text
 
 if TYPE_CHECKING:
     from remat.probe.gpus import Card
+    from remat.probing import Asked
 
 RESULT = VariantResult(
     name="all",
@@ -141,6 +145,23 @@ def test_an_option_that_means_nothing_ends_with_2_and_says_so(options: list[str]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=_path())
     assert done.returncode == 2
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "gpu"),
+    [
+        ([], None),
+        (["--budget", "24GiB"], None),
+        (["--budget", "H100-80GB"], "H100"),
+        (["--budget", "24GiB", "--gpu", "T4"], "T4"),
+        (["--budget", "H100-80GB", "--gpu", "T4"], "T4"),
+    ],
+)
+def test_the_card_of_the_budget_is_the_one_that_runs_the_kernels(options: list[str], gpu: str | None) -> None:
+    found: list[Asked] = []
+    command = click.command()(probe_options(lambda **given: found.append(asked(given))))
+    command.main(["net.py", *options], standalone_mode=False)
+    assert found[0].request.gpu == gpu
 
 
 def _path() -> dict[str, str]:

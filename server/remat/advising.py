@@ -10,7 +10,7 @@ from remat.probe import advise, run
 from remat.probe.messages import Failure, Progress, VariantResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from remat.probe.gpus import Card
     from remat.probe.messages import Request, Variant
@@ -44,19 +44,33 @@ def advice(request: Request, python: str, card: Card | None, tell: Callable[[Pro
         run.end(worker)
 
 
-def advice_of(worker: run.Worker, request: Request, card: Card | None, tell: Callable[[Progress], None]) -> Advice:
-    """The same, asking a worker that runs already. One that is ended meanwhile answers nothing more."""
+def advice_of(
+    worker: run.Worker,
+    request: Request,
+    card: Card | None,
+    tell: Callable[[Progress], None],
+    answered: Mapping[Variant, VariantResult] | None = None,
+) -> Advice:
+    """The same, asking a worker that runs already. One that is ended meanwhile answers nothing more.
+
+    `answered`: what it has answered already.
+    """
     base = request.variants[0]
-    known: dict[Variant, VariantResult | Failure] = {}
+    known: dict[Variant, VariantResult | Failure] = {
+        replace(variant, name=""): result for variant, result in (answered or {}).items()
+    }
 
-    def ask(variant: Variant) -> VariantResult | None:
-        plain = replace(variant, name="")  # what it is called makes no difference
-        if plain not in known:
-            known[plain] = _asked(worker, request, variant, lambda p: tell(replace(p, done=len(known), of=0)))
-        answer = known[plain]
-        return replace(answer, name=variant.name) if isinstance(answer, VariantResult) else None
+    def ask(*variants: Variant) -> list[VariantResult | None]:
+        plain = [replace(variant, name="") for variant in variants]  # what it is called makes no difference
+        new = {one: variant for one, variant in zip(plain, variants, strict=True) if one not in known}
+        if new:
+            asked = replace(request, variants=tuple(new.values()), mode="estimate", snapshot=None)
+            answers = _answers(worker, asked, lambda p: tell(replace(p, done=len(known) + p.done, of=0)))
+            known.update((one, answers[variant.name]) for one, variant in new.items())
+        found = zip((known[one] for one in plain), variants, strict=True)
+        return [replace(a, name=v.name) if isinstance(a, VariantResult) else None for a, v in found]
 
-    before = ask(base)
+    (before,) = ask(base)
     if before is None:
         failures = tuple(one for one in known.values() if isinstance(one, Failure))
         return Advice(None, None, (), (), None, None, failures, len(known))
@@ -68,15 +82,20 @@ def advice_of(worker: run.Worker, request: Request, card: Card | None, tell: Cal
     return Advice(before, why, changes, plan, batch, blocks, (), len(known))
 
 
-def _asked(
-    worker: run.Worker, request: Request, variant: Variant, tell: Callable[[Progress], None]
-) -> VariantResult | Failure:
-    answer: VariantResult | Failure = Failure(variant.name, "build", "the worker gave no answer")
-    if not run.alive(worker):
-        return answer
-    for event in run.ask(worker, replace(request, variants=(variant,), mode="estimate", snapshot=None)):
+def _answers(
+    worker: run.Worker, request: Request, tell: Callable[[Progress], None]
+) -> dict[str, VariantResult | Failure]:
+    """The worker's answer to each variant, by its name."""
+    names = [variant.name for variant in request.variants]
+    answers: dict[str, VariantResult | Failure] = {
+        name: Failure(name, "build", "the worker gave no answer") for name in names
+    }
+    for event in run.ask(worker, request) if run.alive(worker) else ():
         if isinstance(event, Progress):
             tell(event)
-        elif isinstance(event, VariantResult | Failure):
-            answer = event
-    return answer
+        elif isinstance(event, VariantResult):
+            answers[event.name] = event
+        elif isinstance(event, Failure):
+            still_open = [name for name in names if not isinstance(answers[name], VariantResult)]
+            answers.update((name, event) for name in still_open if event.variant in {None, name})
+    return answers

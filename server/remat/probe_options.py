@@ -144,7 +144,7 @@ def options(command: Callable[_Parameters, None]) -> Callable[_Parameters, None]
 def asked(given: Given) -> Asked:
     """Make the request. Raises click's BadParameter for a value that means nothing."""
     from remat.probe.calibration import default_path, load
-    from remat.probe.gpus import as_measured, budget, bytes_of
+    from remat.probe.gpus import as_measured, budget, bytes_of, names
     from remat.probe.messages import Limits, Request
     from remat.probing import Asked as Wanted
 
@@ -160,13 +160,14 @@ def asked(given: Given) -> Asked:
     measured = load(default_path())
     on, given_card = (as_measured(one, measured) if one else None for one in (on, given_card))
     card = given_card or (on if on is not None and on.context.low == on.context.high else None)
+    named = given_card or (on if on is not None and on.name in names() else None)
     variants, optional = _variants(given)
     device, mode = given["device"], given["mode"]
     request = Request(
         target=given["target"],
         variants=variants,
         device="cpu" if device == "cpu" else "cuda",
-        gpu=card.name if card else None,
+        gpu=named.name if named else None,
         mode="measure" if mode == "measure" else "auto" if mode == "auto" else "estimate",
         limits=Limits(given["time_limit"], memory),
         snapshot=given["snapshot"],

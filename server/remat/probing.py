@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat.advising import advice
+from remat.advising import advice, advice_of
 from remat.interpreter import find_interpreter
 from remat.output import emit, warn
 from remat.probe import run
@@ -58,8 +58,9 @@ def probe(asked: Asked) -> int:
     except ValueError as error:
         warn(str(error))
         return ERROR
-    probed = _probed(asked, python)
-    advised = _advised(asked, python) if asked.advise and probed.variants else None
+    with run.started(asked.request, python) as worker:
+        probed = _probed(asked, worker)
+        advised = _advised(asked, python, worker, probed) if asked.advise and probed.variants else None
     if asked.output_format == "json":
         sys.stdout.write(render.as_json(probed, render_advice.as_json(advised, asked.on) if advised else None))
     else:
@@ -90,13 +91,13 @@ def _start(request: Request, folder: Path) -> Path:
     return file if file.is_file() else folder
 
 
-def _probed(asked: Asked, python: str) -> Probed:
+def _probed(asked: Asked, worker: run.Worker | Failure) -> Probed:
     results: list[VariantResult] = []
     failures: list[Failure] = []
     environment: Environment | None = None
     seconds = 0.0
     with _telling() as tell:
-        for event in run.run(asked.request, python):
+        for event in run.answers(worker, asked.request):
             if isinstance(event, Progress):
                 tell(event)
             elif isinstance(event, VariantResult):
@@ -116,9 +117,15 @@ def _probed(asked: Asked, python: str) -> Probed:
     return replace(found, on=asked.on, card=asked.card)
 
 
-def _advised(asked: Asked, python: str) -> Advice:
+def _advised(asked: Asked, python: str, worker: run.Worker | Failure, probed: Probed) -> Advice:
+    """From the worker that has answered, and what it answered, where it estimates and lives."""
+    request = asked.request
     with _telling() as tell:
-        return advice(asked.request, python, asked.on, tell)
+        if isinstance(worker, Failure) or request.mode != "estimate" or not run.alive(worker):
+            return advice(request, python, asked.on, tell)
+        results = {result.name: result for result in probed.variants}
+        known = {variant: results[variant.name] for variant in request.variants if variant.name in results}
+        return advice_of(worker, request, asked.on, tell, known)
 
 
 def _status(probed: Probed) -> int:

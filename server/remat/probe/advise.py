@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from remat.probe.gpus import Verdict, surely_needed, verdict
 from remat.probe.messages import AS_WRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from remat.probe.gpus import Card
     from remat.probe.messages import Variant, VariantResult
 
-    Ask = Callable[[Variant], "VariantResult | None"]
-    """The result of a variant; None where it does not apply to the model. Asked twice, it answers from memory."""
+    class Ask(Protocol):
+        """The results of variants; None for one that does not apply to the model. Asked twice, it answers from memory.
+
+        To ask for several at once is quicker: they share what does not differ. Their names differ.
+        """
+
+        def __call__(self, *variants: Variant) -> list[VariantResult | None]: ...
+
 
 _PASSING = ("temporaries", "activations", "recomputed", "outputs", "workspaces")
 _WORTH = 0.02  # of the peak; a smaller gain is no advice
@@ -63,10 +69,16 @@ class Blocks:
 
 def changes(ask: Ask, base: Variant) -> list[Change]:
     """Single changes that lower the peak, the greatest gain first. Empty where `base` itself can't be probed."""
-    before = ask(base)
+    (before,) = ask(base)
     if before is None:
         return []
-    found = [Change(what, variant, before, after) for what, variant in _levers(base, before) if (after := ask(variant))]
+    levers = list(_levers(base, before))
+    results = ask(*(variant for _, variant in levers))
+    found = [
+        Change(what, variant, before, after)
+        for (what, variant), after in zip(levers, results, strict=True)
+        if after is not None
+    ]
     useful = [change for change in found if change.gain > _WORTH * before.allocated_bytes]
     return sorted(useful, key=lambda change: -change.gain)
 
@@ -79,7 +91,7 @@ def plan(ask: Ask, base: Variant, card: Card) -> list[Change]:
     steps: list[Change] = []
     variant = base
     while len(steps) < _MOST_STEPS:
-        result = ask(variant)
+        (result,) = ask(variant)
         if result is None or verdict(result, card) is Verdict.FITS:
             break
         found = changes(ask, variant)
@@ -95,8 +107,7 @@ def plan(ask: Ask, base: Variant, card: Card) -> list[Change]:
 
 def why_checkpointing_does_not_help(ask: Ask, base: Variant) -> str | None:
     """One sentence where checkpointing frees much and the peak hardly moves; None elsewhere."""
-    before = ask(replace(base, name="none", checkpointing="none"))
-    after = ask(replace(base, name="all", checkpointing="all"))
+    before, after = ask(*_without_and_with(base))
     if before is None or after is None:
         return None
     freed = before.saved_activation_bytes - after.saved_activation_bytes
@@ -121,7 +132,7 @@ def largest_batch(ask: Ask, base: Variant, card: Card) -> Batch | None:
     """The largest batch that surely fits into `card`, found by simulating it and one more; None where none can be."""
 
     def needed(size: int) -> int | None:
-        result = ask(_batched(base, size))
+        (result,) = ask(_batched(base, size))
         return None if result is None else surely_needed(result, card)
 
     one = needed(1)
@@ -143,7 +154,8 @@ def largest_batch(ask: Ask, base: Variant, card: Card) -> Batch | None:
         size = _next_size(before if low != before else high, low, high[0], card.usable, halve=number > 6)
         if size > _LARGEST_BATCH:
             break
-    return Batch(low[0], ask(_batched(base, low[0])), high[0] or None, None)
+    (result,) = ask(_batched(base, low[0]))
+    return Batch(low[0], result, high[0] or None, None)
 
 
 def _batched(base: Variant, size: int) -> Variant:
@@ -164,8 +176,8 @@ def fewest_blocks(ask: Ask, base: Variant, card: Card) -> Blocks | None:
 
     None where the step fits without any, or the model has no repeated blocks.
     """
-    chosen = replace(base, name="all", checkpointing="all")
-    none, every = ask(replace(base, name="none", checkpointing="none")), ask(chosen)
+    without, chosen = _without_and_with(base)
+    none, every = ask(without, chosen)
     if none is None or every is None or verdict(none, card) is Verdict.FITS:
         return None
     of = max((entry.count for entry in every.checkpointed), default=0)
@@ -177,12 +189,16 @@ def fewest_blocks(ask: Ask, base: Variant, card: Card) -> Blocks | None:
     while high - low > 1:
         middle = (low + high) // 2
         first = replace(base, name=f"first-{middle}", checkpointing=f"first-{middle}")
-        result = ask(first)
+        (result,) = ask(first)
         if result is not None and verdict(result, card) is Verdict.FITS:
             high, best, chosen = middle, result, first
         else:
             low = middle
     return Blocks(high, of, chosen, best, infeasible=False)
+
+
+def _without_and_with(base: Variant) -> tuple[Variant, Variant]:
+    return replace(base, name="none", checkpointing="none"), replace(base, name="all", checkpointing="all")
 
 
 def _levers(base: Variant, result: VariantResult) -> Iterator[tuple[str, Variant]]:

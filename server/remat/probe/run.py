@@ -127,16 +127,31 @@ def alive(worker: Worker) -> bool:
 
 def run(request: Request, python: str) -> Iterator[Event]:
     """Start a worker for one request and end it. A caller that stops listening ends it too."""
+    with started(request, python) as worker:
+        yield from answers(worker, request)
+
+
+@contextlib.contextmanager
+def started(request: Request, python: str) -> Iterator[Worker | Failure]:
+    """A worker for requests like this one, ended at the end; or why there is none."""
     try:
         worker = start(python, Path(request.folder), mode=request.mode)
     except OSError as error:
         yield Failure(None, "import", f"{python} can't be started: {error.strerror or error}")
-        yield Done(0.0)
         return
     try:
-        yield from ask(worker, request)
+        yield worker
     finally:
         end(worker)
+
+
+def answers(worker: Worker | Failure, request: Request) -> Iterator[Event]:
+    """What `ask` yields; of a worker that could not be started, why."""
+    if isinstance(worker, Worker):
+        yield from ask(worker, request)
+        return
+    yield worker
+    yield Done(0.0)
 
 
 def environment(environ: Mapping[str, str], mode: str = "estimate") -> dict[str, str]:
