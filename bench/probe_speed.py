@@ -32,16 +32,14 @@ class Asked:
         self.request = Request(f"probed_models.py:{model}", (VARIANT,), str(HERE), gpu="H100-80GB")
         self.worker = run.start(python, HERE)
 
-    def __call__(self, variant: Variant) -> VariantResult | None:
-        answer = None
-        for event in run.ask(self.worker, replace(self.request, variants=(variant,))):
-            answer = event if isinstance(event, VariantResult) else answer
-        return answer
+    def __call__(self, *variants: Variant) -> list[VariantResult | None]:
+        events = run.ask(self.worker, replace(self.request, variants=variants))
+        found = {event.name: event for event in events if isinstance(event, VariantResult)}
+        return [found.get(variant.name) for variant in variants]
 
     def seconds(self, *variants: Variant) -> float:
         began = time.monotonic()
-        for variant in variants:
-            assert self(variant) is not None, variant
+        assert None not in self(*variants), variants
         return time.monotonic() - began
 
     def mebibytes(self) -> float:
@@ -72,8 +70,8 @@ def many_cells(python: str) -> None:
     asked = Asked(python, "llama_1b")
     choices = product(("none", "all"), ("adamw", "adamw-fused", "adamw-8bit"), (1, 8), (None, "bf16"))
     cells = [
-        replace(VARIANT, checkpointing=way, optimizer=optimizer, batch=batch, dtype=dtype)
-        for way, optimizer, batch, dtype in choices
+        replace(VARIANT, name=f"{number}", checkpointing=way, optimizer=optimizer, batch=batch, dtype=dtype)
+        for number, (way, optimizer, batch, dtype) in enumerate(choices)
     ]
     asked.seconds(VARIANT)
     print(f"\nwhat-if table of {len(cells)} cells, llama_1b, warm: {asked.seconds(*cells):.1f} s")

@@ -135,6 +135,8 @@ def test_columns_keep_apart_however_large_the_figures_are() -> None:
         (["--budget", "much"], "expected a size"),
         (["--gpu", "Voodoo 2"], "no card"),
         (["--optimizer", "magic"], "is no optimizer"),
+        (["--optimizer", "adamw,magic"], "'magic' is no optimizer"),
+        (["--batch", "1,two"], "'two' is not a valid integer"),
         (["--sharding", "fsdp2"], "--world-size N"),
         (["--batch", "0"], "--batch"),
         (["--python", "/no/such/python"], "does not exist"),
@@ -158,10 +160,31 @@ def test_an_option_that_means_nothing_ends_with_2_and_says_so(options: list[str]
     ],
 )
 def test_the_card_of_the_budget_is_the_one_that_runs_the_kernels(options: list[str], gpu: str | None) -> None:
+    assert wanted(*options).request.gpu == gpu
+
+
+def wanted(*options: str) -> Asked:
     found: list[Asked] = []
     command = click.command()(probe_options(lambda **given: found.append(asked(given))))
     command.main(["net.py", *options], standalone_mode=False)
-    assert found[0].request.gpu == gpu
+    return found[0]
+
+
+def test_every_value_of_a_setting_is_a_variant_and_its_name_says_which() -> None:
+    table = wanted(
+        "--checkpointing", "none,all", "--optimizer", "adamw, adamw-fused", "--batch", "1,8", "--seq", "2048"
+    )
+    names = [variant.name for variant in table.request.variants]
+    assert names[:3] == ["none, adamw, batch 1", "none, adamw, batch 8", "none, adamw-fused, batch 1"]
+    assert len(set(names)) == 8
+    last = table.request.variants[-1]
+    assert (last.checkpointing, last.optimizer, last.batch, last.seq) == ("all", "adamw-fused", 8, 2048)
+    assert table.optional == frozenset()
+
+
+def test_only_what_was_added_may_not_apply_whatever_else_was_asked_for() -> None:
+    assert wanted("--batch", "1,8").optional == {"all, batch 1", "all, batch 8"}
+    assert [variant.name for variant in wanted("--batch", "8").request.variants] == ["as-written", "all"]
 
 
 def _path() -> dict[str, str]:

@@ -155,6 +155,8 @@ def probe(**given: Unpack[probe_options.Given]) -> None:
     config.json or a name in the local cache of Hugging Face. Training scripts are never run: only what the model is
     made of.
 
+    An option with … takes several values: each combination is a row of the table.
+
     Exit status: 0 done, and with --budget it fits; 1 it does not surely fit; 2 something failed.
     """
     from remat import probing

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ParamSpec, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
 
 import click
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from remat.probe.messages import Variant
     from remat.probing import Asked
 
+T = TypeVar("T")
+
 
 class Given(TypedDict):
     """The options as click hands them over."""
@@ -24,14 +27,14 @@ class Given(TypedDict):
     output_format: str
     checkpointing: tuple[str, ...]
     reentrant: bool
-    batch: int | None
-    seq: int | None
-    dtype: str | None
-    autocast: str | None
-    optimizer: str
-    grad_accum: int
-    lora_rank: int | None
-    world_size: int | None
+    batch: tuple[int, ...] | None
+    seq: tuple[int, ...] | None
+    dtype: tuple[str, ...] | None
+    autocast: tuple[str, ...] | None
+    optimizer: tuple[str, ...]
+    grad_accum: tuple[int, ...]
+    lora_rank: tuple[int, ...] | None
+    world_size: tuple[int, ...] | None
     sharding: str
     device: str
     mode: str
@@ -45,12 +48,35 @@ class Given(TypedDict):
     timeline: str | None
 
 
-_DTYPES = click.Choice(("fp32", "fp16", "bf16"))
+def _several(
+    convert: Callable[[str, click.Parameter, click.Context], T],
+) -> Callable[[click.Context, click.Parameter, str | None], tuple[T, ...] | None]:
+    """Reads values that commas separate, each by `convert`."""
+
+    def read(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[T, ...] | None:
+        if text is None:
+            return None
+        return tuple(dict.fromkeys(convert(part.strip(), parameter, context) for part in text.split(",")))
+
+    return read
+
+
+def _positive(text: str, parameter: click.Parameter, context: click.Context) -> int:
+    number: int = click.IntRange(min=1)(text, parameter, context)
+    return number
+
+
+def _optimizer(text: str, parameter: click.Parameter, context: click.Context) -> str:
+    if not _OPTIMIZERS.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no optimizer that is known", context, parameter)
+    return text
+
+
 _CHECKPOINTING = re.compile(r"as-written|none|all|selective|(?:first|every)-[1-9]\d*|modules:.+")
 _OPTIMIZERS = re.compile(
     r"as-written|none|adafactor|adamw-8bit|(sgd|sgd-momentum|adam|adamw)(-(foreach|fused|forloop))?"
 )
-_POSITIVE = click.IntRange(min=1)
+_POSITIVE = _several(_positive)
 _OPTIONS = (
     click.argument("target"),
     click.option(
@@ -61,23 +87,38 @@ _OPTIONS = (
         "option of its own).  [default: as-written, and all where the model has repeated blocks]",
     ),
     click.option("--reentrant", is_flag=True, help="Checkpoint with use_reentrant=True."),
-    click.option("--batch", type=_POSITIVE, metavar="N", help="Samples in a batch."),
-    click.option("--seq", type=_POSITIVE, metavar="N", help="Tokens in a sequence."),
-    click.option("--dtype", type=_DTYPES, help="Dtype of the parameters.  [default: as the code has it]"),
-    click.option("--autocast", type=click.Choice(("fp16", "bf16")), help="Run forward under autocast to it."),
+    click.option("--batch", callback=_POSITIVE, metavar="N,…", help="Samples in a batch."),
+    click.option("--seq", callback=_POSITIVE, metavar="N,…", help="Tokens in a sequence."),
+    click.option(
+        "--dtype",
+        callback=_several(click.Choice(("fp32", "fp16", "bf16")).convert),
+        metavar="DTYPE,…",
+        help="Dtype of the parameters: fp32, fp16 or bf16.  [default: as the code has it]",
+    ),
+    click.option(
+        "--autocast",
+        callback=_several(click.Choice(("fp16", "bf16")).convert),
+        metavar="DTYPE,…",
+        help="Run forward under autocast to fp16 or bf16.",
+    ),
     click.option(
         "--optimizer",
+        callback=_several(_optimizer),
         default="as-written",
-        metavar="NAME",
+        metavar="NAME,…",
         help="none, sgd, sgd-momentum, adam, adamw, adafactor, adamw-8bit; the first four also with -foreach, -fused "
         "or -forloop behind.  [default: as the target says, else adamw]",
     ),
-    click.option("--grad-accum", type=_POSITIVE, default=1, metavar="N", help="Batches for each optimizer step."),
-    click.option("--lora-rank", type=_POSITIVE, metavar="R", help="Train LoRA adapters of this rank (needs peft)."),
+    click.option(
+        "--grad-accum", callback=_POSITIVE, default="1", metavar="N,…", help="Batches for each optimizer step."
+    ),
+    click.option(
+        "--lora-rank", callback=_POSITIVE, metavar="R,…", help="Train LoRA adapters of this rank (needs peft)."
+    ),
     click.option(
         "--world-size",
-        type=_POSITIVE,
-        metavar="N",
+        callback=_POSITIVE,
+        metavar="N,…",
         help="Ranks that train together: the figures are one rank's. No process is started for an estimate; for a "
         "measurement N are, through torchrun, on this machine.",
     ),
@@ -192,28 +233,32 @@ def _variants(given: Given) -> tuple[tuple[Variant, ...], frozenset[str]]:
 
     if given["sharding"] != "none" and given["world_size"] is None:
         raise click.BadParameter("it needs the number of ranks: --world-size N", param_hint="--sharding")
-    if not _OPTIMIZERS.fullmatch(given["optimizer"]):
-        raise click.BadParameter(f"{given['optimizer']!r} is no optimizer that is known", param_hint="--optimizer")
     chosen = list(dict.fromkeys(_ways(given["checkpointing"])))
-    optional = frozenset[str]() if chosen else frozenset({"all"})
-    variants = tuple(
-        Wanted(
-            name=how,
-            checkpointing=how,
-            reentrant=given["reentrant"],
-            dtype=given["dtype"],
-            autocast=given["autocast"],
-            optimizer=given["optimizer"],
-            batch=given["batch"],
-            seq=given["seq"],
-            grad_accum=given["grad_accum"],
-            lora_rank=given["lora_rank"],
-            world_size=given["world_size"],
-            sharding=given["sharding"],
-        )
-        for how in chosen or (AS_WRITTEN, "all")
-    )
-    return variants, optional
+    base = Wanted("", reentrant=given["reentrant"], sharding=given["sharding"])
+    some = [replace(base, name=how, checkpointing=how) for how in chosen or (AS_WRITTEN, "all")]
+    some = _each(some, given["optimizer"], "{}", lambda one, name: replace(one, optimizer=name))
+    some = _each(some, given["batch"], "batch {}", lambda one, size: replace(one, batch=size))
+    some = _each(some, given["seq"], "seq {}", lambda one, length: replace(one, seq=length))
+    some = _each(some, given["dtype"], "{}", lambda one, dtype: replace(one, dtype=dtype))
+    some = _each(some, given["autocast"], "autocast {}", lambda one, dtype: replace(one, autocast=dtype))
+    some = _each(some, given["grad_accum"], "accumulating {}", lambda one, count: replace(one, grad_accum=count))
+    some = _each(some, given["lora_rank"], "LoRA {}", lambda one, rank: replace(one, lora_rank=rank))
+    some = _each(some, given["world_size"], "{} ranks", lambda one, ranks: replace(one, world_size=ranks))
+    optional = [] if chosen else [one.name for one in some if one.checkpointing == "all"]
+    return tuple(some), frozenset(optional)
+
+
+def _each(
+    variants: list[Variant], values: tuple[T, ...] | None, called: str, changed: Callable[[Variant, T], Variant]
+) -> list[Variant]:
+    """Every variant with every value of a setting; where there are several, the name says which."""
+    if not values:
+        return variants
+    if len(values) == 1:
+        return [changed(one, values[0]) for one in variants]
+    return [
+        replace(changed(one, value), name=f"{one.name}, {called.format(value)}") for one in variants for value in values
+    ]
 
 
 def _ways(checkpointing: tuple[str, ...]) -> Iterator[str]:
