@@ -3,36 +3,24 @@
 import * as vscode from "vscode";
 import { withoutLinks } from "../message";
 import type { ProbeAnswer, Snapshot } from "../protocol";
-import { openLine } from "../report/open";
 import { openPage } from "../report/page_text";
 import { NotRunning, type Server } from "../server";
 import { readSettings } from "../settings";
+import { act } from "./act";
 import { askAdvice, askMeasurement, askProbe, hasAsked, joined, type Question } from "./ask";
 import { changedSince, saveAll } from "./files";
 import { findingsFor } from "./findings";
-import { insertMissing } from "./insert";
 import { alternatives, type Knobs, nameOfWay, sameStep, UNTURNED, variantOf } from "./knobs";
 import { AS_WRITTEN } from "./messages";
-import type { Advised, Before, FromPage, Measurement, Part, Planned, PlanPlace, ToPage } from "./page_messages";
-import { codeOf, placesIn, type Texts, textsOf } from "./places";
-import { applyPlan, planAt } from "./plan";
+import type { Before, FromPage, Part, ToPage } from "./page_messages";
+import { codeOf, textsOf } from "./places";
 import { Runs } from "./runs";
+import { beforeOf, type Shown } from "./shown";
 import { type Said, stageInWords } from "./stages";
 import { subjectOf } from "./subject";
 import { fileOfModel, type Model, stillThere } from "./targets";
 
 const VIEW = "remat.probe";
-
-/** What the page shows, and the files it is about as they were read then. */
-export interface Shown {
-  readonly answer: ProbeAnswer;
-  readonly knobs: Knobs;
-  readonly texts: Texts;
-  readonly before: Before | null;
-  readonly advised: Advised | null;
-  readonly measurement: Measurement | null;
-  readonly planned: Planned | null;
-}
 
 /** The progress that the user sees in a notification, and its button to cancel. */
 interface Notified {
@@ -234,7 +222,7 @@ export class ProbePanel implements vscode.Disposable {
         return this.tellAll();
       case "ask":
         this.knobs = message.knobs;
-        return this.run((question) => this.probeAll(question, this.beforeOf(question.knobs)));
+        return this.run((question) => this.probeAll(question, beforeOf(this.shown, question.knobs)));
       case "select":
         return this.select(message.knobs);
       case "again":
@@ -245,46 +233,27 @@ export class ProbePanel implements vscode.Disposable {
         return this.run((question) => this.advise(question));
       case "measure":
         return this.run((question) => this.measure(question));
-      case "apply":
-        return this.apply(message);
       case "cancel":
         return this.runs.cancel();
-      case "open":
-        return this.openPlace(message.path, message.line);
+      case "showLogs":
+        return void (await vscode.commands.executeCommand("remat.showLogs"));
+      case "restart":
+        await vscode.commands.executeCommand("remat.restart");
+        return this.again();
       default:
         return this.act(message);
     }
   }
 
   private async act(message: FromPage): Promise<void> {
-    const planned = this.shown?.planned?.answer;
-    switch (message.kind) {
-      case "insert":
-        return this.insert(message.failure);
-      case "openPlanned":
-        return void (this.panel && (await openLine(this.panel, planned?.uri, planned?.line ?? undefined)));
-      case "copyPlanned":
-        return this.copy("planned", planned?.code);
-      case "copyCommand":
-        return this.copy("command", this.model && subjectOf(this.model, this.knobs, this.server).command);
-      case "showLogs":
-        return void (await vscode.commands.executeCommand("remat.showLogs"));
-      case "restart":
-        await vscode.commands.executeCommand("remat.restart");
-        return this.again();
-    }
-  }
-
-  private async copy(about: string, text: string | undefined): Promise<void> {
-    if (!text) return;
-    await vscode.env.clipboard.writeText(text);
-    this.tell({ kind: "said", about, words: "Copied." });
-  }
-
-  /** What the code needed before it was changed, where that was asked of the same step. */
-  private beforeOf(knobs: Knobs): Before | null {
-    const before = this.shown?.before ?? null;
-    return before && sameStep(before.knobs, knobs) ? before : null;
+    const { panel, server, model, shown, recorded } = this;
+    if (!panel) return;
+    const command = model && subjectOf(model, this.knobs, server).command;
+    const say = (about: string, words: string) => this.tell({ kind: "said", about, words });
+    const planned = await act(message, { panel, server, model, shown, recorded, command, say });
+    if (!planned || !shown) return;
+    this.shown = { ...shown, planned };
+    this.showAgain();
   }
 
   private select(knobs: Knobs): void {
@@ -309,39 +278,5 @@ export class ProbePanel implements vscode.Disposable {
     if (!this.shown || cancel.isCancellationRequested || !sameStep(knobs, this.shown.knobs)) return;
     this.shown = { ...this.shown, ...more };
     this.showAgain();
-  }
-
-  private async apply(place: PlanPlace): Promise<void> {
-    const { shown, model, panel } = this;
-    const plan = shown && planAt(place, shown);
-    if (!plan || !model || !panel) return;
-    const about = `apply-${place.from}-${place.index}`;
-    const [outdated] = changedSince(shown.texts);
-    if (outdated) {
-      return this.tell({ kind: "said", about, words: `${outdated} has changed since: probe again, then apply.` });
-    }
-    try {
-      const answer = await applyPlan(this.server, model, plan, panel);
-      this.shown = { ...shown, planned: { from: place.from, index: place.index, answer } };
-      this.showAgain();
-    } catch (error) {
-      this.tell({ kind: "said", about, words: error instanceof Error ? error.message : String(error) });
-    }
-  }
-
-  /** Only what the answer, or the recording, itself names. */
-  private async openPlace(path: string, line: number): Promise<void> {
-    const { shown, panel, model, recorded } = this;
-    const places = shown && model ? [...placesIn(shown.answer), ...findingsFor(shown.answer, model)] : [];
-    const isRecorded = recorded?.timeline.modules.includes(`${path}:${line}`) ?? false;
-    const isNamed = isRecorded || places.some((place) => place.path === path && place.line === line);
-    if (panel && isNamed) await openLine(panel, vscode.Uri.file(path).toString(), line);
-  }
-
-  private async insert(index: number): Promise<void> {
-    const failure = this.shown?.answer.failures[index];
-    if (!failure || !this.panel || !this.model) return;
-    const words = await insertMissing(failure, this.model, this.panel);
-    this.tell({ kind: "said", about: `failure-${index}`, words });
   }
 }

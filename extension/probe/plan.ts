@@ -6,7 +6,7 @@ import { openLine } from "../report/open";
 import type { Server } from "../server";
 import { wayNamed } from "./knobs";
 import type { PlanPlace } from "./page_messages";
-import type { Shown } from "./panel";
+import type { Shown } from "./shown";
 import { fileOfModel, type Model } from "./targets";
 
 /** `way`: as in `Variant.checkpointing`. */

@@ -5,7 +5,8 @@ import { readSettings } from "../settings";
 import { variantOf } from "./knobs";
 import type { LineBytes } from "./messages";
 import { inBytes } from "./numbers";
-import type { ProbePanel, Shown } from "./panel";
+import type { ProbePanel } from "./panel";
+import type { Shown } from "./shown";
 
 /** Lines below this share of all that is saved are left in peace. */
 const SMALLEST_SHARE = 0.002;

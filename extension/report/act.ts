@@ -1,7 +1,7 @@
 /** What the buttons of the report do. They act on the report as the server gave it, never on what the page says. */
 
 import * as vscode from "vscode";
-import type { DiagnoseParams } from "../protocol";
+import type { DiagnoseParams, Diagnosis } from "../protocol";
 import type { Executions } from "../terminal/executions";
 import type { Next, Pressed } from "./messages";
 import { openLine } from "./open";
@@ -27,18 +27,10 @@ export async function act(
       const link = line?.links[message.link];
       return void (await openLine(panel, link?.uri, link?.line));
     }
-    case "openRepair": {
-      const repair = diagnosis.repairs[message.repair];
-      return void (await openLine(panel, repair?.uri, repair && repair.line + 1));
-    }
-    case "applyRepair": {
-      const repair = diagnosis.repairs[message.repair];
-      return void (repair && (await applyRepair(repair, panel, (...said) => say(`repair-${message.repair}`, ...said))));
-    }
-    case "saveRepair": {
-      const repair = diagnosis.repairs[message.repair];
-      return void (repair && (await saveRepaired(repair, (...said) => say(`repair-${message.repair}`, ...said))));
-    }
+    case "openRepair":
+    case "applyRepair":
+    case "saveRepair":
+      return void (await repairs(message, diagnosis, panel, say));
     case "runVerify":
       return void (await runInTerminal(diagnosis, log.cwd ?? null, executions, (words) => say("verify", words)));
     case "copyVerify":
@@ -60,6 +52,19 @@ export async function act(
     case "openDocs":
       return void (diagnosis.docs && (await vscode.env.openExternal(vscode.Uri.parse(diagnosis.docs, true))));
   }
+}
+
+async function repairs(
+  { kind, repair: index }: Extract<Pressed, { readonly repair: number }>,
+  { repairs: all }: Diagnosis,
+  panel: vscode.WebviewPanel,
+  say: Say,
+): Promise<void> {
+  const repair = all[index];
+  if (kind === "openRepair") return void (await openLine(panel, repair?.uri, repair && repair.line + 1));
+  if (!repair) return;
+  const answer = (words: string, next?: Next) => say(`repair-${index}`, words, next);
+  await (kind === "applyRepair" ? applyRepair(repair, panel, answer) : saveRepaired(repair, answer));
 }
 
 async function copy(text: string | null | undefined, copied: () => void): Promise<void> {

@@ -15,14 +15,7 @@ export function timelineOf(timeline: Timeline, usable: number | null, width: num
   const used = timeline.categories.map((_, index) => index).filter((index) => timeline.points.some((p) => p[index]));
   const values = new Map(used.map((index) => [index, element("span", { class: "value" })]));
   const reading = element("p", { id: "reading" });
-  const slider = element("input", {
-    type: "range",
-    min: "0",
-    max: String(timeline.points.length - 1),
-    step: "1",
-    id: "cursor",
-    "aria-label": "Point in time",
-  });
+  const slider = sliderTo(timeline.points.length - 1);
   const show = (point: number) => {
     const phase = phases.filter(({ from }) => from <= point).at(-1);
     const where = [phase && inWords(phase), shortPlace(timeline.modules[point] ?? ""), inBytes(totals[point] ?? 0)]
@@ -51,6 +44,11 @@ export function timelineOf(timeline: Timeline, usable: number | null, width: num
     element("ul", { class: "legend" }, ...legend),
     table,
   );
+}
+
+function sliderTo(last: number): HTMLInputElement {
+  const range = { type: "range", min: "0", max: String(last), step: "1" };
+  return element("input", { ...range, id: "cursor", "aria-label": "Point in time" });
 }
 
 /** Of a line of code, as recordings name where memory was made, the file's name and its folder. A module stays. */
