@@ -14,6 +14,10 @@ export interface Knobs {
   /** Batches for each step of the optimizer. */
   readonly gradAccum: number | null;
   readonly loraRank: number | null;
+  /** Ranks that train together, of which the figures are one's. */
+  readonly worldSize: number | null;
+  /** What is put around the model: `none`, as the code has it, `ddp` or `fsdp2`. */
+  readonly sharding: string;
   /** The card that the need is compared with; `null`: any. */
   readonly gpu: string | null;
 }
@@ -28,6 +32,8 @@ export const UNTURNED: Knobs = {
   seq: null,
   gradAccum: null,
   loraRank: null,
+  worldSize: null,
+  sharding: "none",
   gpu: null,
 };
 
@@ -69,6 +75,8 @@ export function knobsOf(variant: Variant, gpu: string | null): Knobs {
     seq: variant.seq ?? null,
     gradAccum: (variant.gradAccum ?? 1) > 1 ? (variant.gradAccum ?? 1) : null,
     loraRank: variant.loraRank ?? null,
+    worldSize: variant.worldSize ?? null,
+    sharding: variant.sharding ?? "none",
     gpu,
   };
 }
@@ -84,18 +92,29 @@ export function alternatives(knobs: Knobs): Variant[] {
   return others.map((way) => variantOf(knobs, way));
 }
 
+/** The options of `remat probe` that turn the same. */
+const OPTIONS: readonly (readonly [option: string, knob: keyof Knobs])[] = [
+  ["--checkpointing", "checkpointing"],
+  ["--dtype", "dtype"],
+  ["--autocast", "autocast"],
+  ["--optimizer", "optimizer"],
+  ["--batch", "batch"],
+  ["--seq", "seq"],
+  ["--grad-accum", "gradAccum"],
+  ["--lora-rank", "loraRank"],
+  ["--world-size", "worldSize"],
+  ["--sharding", "sharding"],
+  ["--gpu", "gpu"],
+];
+
 /** Options of `remat probe` that ask for the same. */
 export function asOptions(knobs: Knobs): string[] {
-  const given: [string, string | number | null][] = [
-    ["--checkpointing", knobs.checkpointing === AS_WRITTEN ? null : knobs.checkpointing],
-    ["--dtype", knobs.dtype],
-    ["--autocast", knobs.autocast],
-    ["--optimizer", knobs.optimizer === AS_WRITTEN ? null : knobs.optimizer],
-    ["--batch", knobs.batch],
-    ["--seq", knobs.seq],
-    ["--grad-accum", knobs.gradAccum],
-    ["--lora-rank", knobs.loraRank],
-    ["--gpu", knobs.gpu],
-  ];
-  return given.flatMap(([name, value]) => (value === null ? [] : [name, String(value)]));
+  const turned = OPTIONS.filter(([, knob]) => knobs[knob] !== UNTURNED[knob]);
+  return turned.flatMap(([option, knob]) => [option, String(knobs[knob])]);
+}
+
+/** The knobs that a text for the command line speaks of. */
+export function knobsNamed(text: string): (keyof Knobs)[] {
+  const words = new Set(text.match(/--[a-z-]+/g));
+  return OPTIONS.flatMap(([option, knob]) => (words.has(option) ? [knob] : []));
 }

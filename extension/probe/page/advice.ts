@@ -6,6 +6,7 @@ import { type Knobs, knobsOf, nameOfWay, sameStep } from "../knobs";
 import { inBytes } from "../numbers";
 import type { Figures, FromPage, PlanPlace } from "../page_messages";
 import { applyButton, outcome } from "./applying";
+import { perRank } from "./need";
 import { tableOf } from "./table";
 
 type Send = (message: FromPage) => void;
@@ -30,7 +31,7 @@ export function advice({ advised, knobs, planned }: Figures, turn: Turn, send: S
   return [
     element("p", { id: "dominant" }, ...sentence(`${capital(answer.dominant)} (checkpointing: ${way}).`)),
     answer.why !== null && element("p", {}, ...sentence(`${capital(answer.why)}.`)),
-    changes(answer.changes, "changes", "Single changes, the greatest gain first", show, send),
+    changes(answer.changes, "changes", `Single changes${perRank(knobs)}, the greatest gain first`, show, send),
     ...forCard(answer, show, send),
     outcome(planned, ["changes", "steps", "fewest"], send),
     element(

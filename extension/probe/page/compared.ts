@@ -6,7 +6,7 @@ import { nameOfWay, sameStep } from "../knobs";
 import { AS_WRITTEN, type VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import type { Figures } from "../page_messages";
-import { needOf } from "./need";
+import { needOf, perRank } from "./need";
 import { tableOf } from "./table";
 
 export function comparedWith({ before, answer, knobs }: Figures): Child {
@@ -18,7 +18,7 @@ export function comparedWith({ before, answer, knobs }: Figures): Child {
     "Before and after",
     element("p", { id: "compared-verdict" }, ...verdict(was, now)),
     tableOf(
-      { caption: "The code as written, with the same settings" },
+      { caption: `The code as written, with the same settings${perRank(now)}` },
       ["", "Before", "After", "Change"],
       [...inFigures(was, now), ...inWords(was, now)],
     ),

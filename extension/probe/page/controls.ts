@@ -33,6 +33,12 @@ const OPTIMIZERS: Options = new Map([
   ["adafactor", "Adafactor"],
 ]);
 
+const SHARDINGS: Options = new Map([
+  ["none", "As written"],
+  ["ddp", "DDP"],
+  ["fsdp2", "FSDP2"],
+]);
+
 export interface Controls {
   readonly form: HTMLElement;
   /** Shows these, without asking for anything. */
@@ -43,21 +49,13 @@ export interface Controls {
 
 /** `turned` is called with new knobs once the user has paused. */
 export function controls(turned: (knobs: Knobs) => void, turning: () => void): Controls {
-  const fields = {
-    checkpointing: choice("checkpointing", CHECKPOINTING),
-    batch: number("batch", "As written"),
-    seq: number("seq", "As written"),
-    dtype: choice("dtype", DTYPES),
-    autocast: choice("autocast", AUTOCASTS),
-    optimizer: choice("optimizer", OPTIMIZERS),
-    gradAccum: number("gradAccum", "1"),
-    loraRank: number("loraRank", "No LoRA"),
-    gpu: choice("gpu", new Map([["", "Any"]])),
-  };
+  const fields = made();
+  const missing = element("p", { id: "ranks-missing", class: "note", role: "status" });
   let timer: number | undefined;
   let told = "";
   const tell = (after: number) => {
     const knobs = read(fields);
+    missing.textContent = lacksRanks(fields) ? "Over how many ranks? Fill in the world size." : "";
     if (!knobs || JSON.stringify(knobs) === told) return;
     turning();
     window.clearTimeout(timer);
@@ -69,6 +67,7 @@ export function controls(turned: (knobs: Knobs) => void, turning: () => void): C
   const set = (knobs: Knobs) => {
     window.clearTimeout(timer);
     for (const [name, field] of Object.entries(fields)) write(field, knobs[name as keyof typeof fields]);
+    missing.textContent = "";
     told = JSON.stringify(read(fields));
   };
   const reset = button(
@@ -81,16 +80,35 @@ export function controls(turned: (knobs: Knobs) => void, turning: () => void): C
     },
     { class: "secondary" },
   );
-  const form = element("form", { id: "controls", "aria-label": "What if" }, ...labelled(fields), reset);
+  const form = element("form", { id: "controls", "aria-label": "What if" }, ...labelled(fields), reset, missing);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => tell(PAUSE_MS));
   return { form, set, offer: (cards) => offer(fields.gpu, cards) };
 }
 
-type Field = HTMLSelectElement | HTMLInputElement;
-type Fields = Readonly<Record<Exclude<keyof Knobs, "reentrant">, Field>>;
+function made(): Fields {
+  return {
+    checkpointing: choice("checkpointing", CHECKPOINTING),
+    batch: number("batch", "As written"),
+    seq: number("seq", "As written"),
+    dtype: choice("dtype", DTYPES),
+    autocast: choice("autocast", AUTOCASTS),
+    optimizer: choice("optimizer", OPTIMIZERS),
+    gradAccum: number("gradAccum", "1"),
+    loraRank: number("loraRank", "No LoRA"),
+    worldSize: number("worldSize", "One process"),
+    sharding: choice("sharding", SHARDINGS),
+    gpu: choice("gpu", new Map([["", "Any"]])),
+  };
+}
 
-const LABELS: Readonly<Record<keyof Fields, string>> = {
+type Field = HTMLSelectElement | HTMLInputElement;
+type Numbers = "batch" | "seq" | "gradAccum" | "loraRank" | "worldSize";
+type Fields = Readonly<Record<Numbers, HTMLInputElement>> &
+  Readonly<Record<Exclude<keyof Knobs, Numbers | "reentrant">, HTMLSelectElement>>;
+
+/** What each knob is called on the page. */
+export const LABELS: Readonly<Record<keyof Fields, string>> = {
   checkpointing: "Checkpointing",
   batch: "Batch",
   seq: "Sequence",
@@ -99,6 +117,8 @@ const LABELS: Readonly<Record<keyof Fields, string>> = {
   optimizer: "Optimizer",
   gradAccum: "Accumulate",
   loraRank: "LoRA rank",
+  worldSize: "World size",
+  sharding: "Sharding",
   gpu: "GPU",
 };
 
@@ -125,10 +145,15 @@ function offer(field: HTMLSelectElement, cards: readonly ProbeCard[]): void {
   write(field, chosen);
 }
 
-/** Undefined while a number is half typed. */
+/** Something is put around the model, and nobody has said over how many ranks. */
+function lacksRanks({ sharding, worldSize }: Fields): boolean {
+  return sharding.value !== "none" && worldSize.value === "" && worldSize.validity.valid;
+}
+
+/** Undefined while a number is half typed, or missing. */
 function read(fields: Fields): Knobs | undefined {
-  if ([fields.batch, fields.seq, fields.gradAccum, fields.loraRank].some((field) => !field.checkValidity()))
-    return undefined;
+  const numbers = [fields.batch, fields.seq, fields.gradAccum, fields.loraRank, fields.worldSize];
+  if (lacksRanks(fields) || numbers.some((field) => !field.checkValidity())) return undefined;
   const count = (field: Field) => (field.value === "" ? null : Number(field.value));
   const { checkpointing, optimizer, dtype, autocast, gpu } = fields;
   return {
@@ -142,6 +167,8 @@ function read(fields: Fields): Knobs | undefined {
     seq: count(fields.seq),
     gradAccum: count(fields.gradAccum),
     loraRank: count(fields.loraRank),
+    worldSize: count(fields.worldSize),
+    sharding: fields.sharding.value,
   };
 }
 

@@ -4,19 +4,18 @@ import type { ProbeAnswer } from "../../protocol";
 import { button, type Child, element, link, sentence } from "../../report/page/elements";
 import { answerTo } from "../../report/page/sections";
 import { commentOf } from "../comment";
+import { knobsNamed } from "../knobs";
 import type { Failure } from "../messages";
 import type { Code, FromPage } from "../page_messages";
 import { short } from "./breakdown";
+import { LABELS } from "./controls";
 
 export function failuresOf({ failures }: ProbeAnswer, code: Code, send: (message: FromPage) => void): Child[] {
   return failures.map((failure, index) => card(failure, index, code, send));
 }
 
 function card(failure: Failure, index: number, code: Code, send: (message: FromPage) => void): HTMLElement {
-  const { message, location, missing, stage, details } = failure;
-  const comment = commentOf(failure);
-  const place = location && `${short(location.path)}:${location.line}`;
-  const text = location && code[`${location.path}:${location.line}`];
+  const { message, missing, stage, details } = failure;
   return element(
     "div",
     { class: "card failure", role: "alert" },
@@ -27,21 +26,31 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
       ...sentence(message),
       !missing && element("span", { class: "note" }, ` (while it ${STAGES[stage] ?? `was at ${stage}`})`),
     ),
-    location &&
-      element(
-        "p",
-        {},
-        link(place ?? "", () => send({ kind: "open", path: location.path, line: location.line }), {
-          title: location.path,
-        }),
-        " ",
-        text && element("code", { class: "source" }, text),
-      ),
-    missing &&
-      missing.fact !== message &&
-      element("p", {}, element("strong", {}, "Missing: "), ...sentence(missing.fact), "."),
-    missing && element("p", {}, comment ? "Say it in a comment above the model:" : "What to do:"),
-    missing && element("pre", { tabindex: "0" }, comment ?? missing.how),
+    place(failure, code, send),
+    ...whatToDo(failure, index, send),
+    inThisPanel(failure),
+    details &&
+      !missing &&
+      element("details", {}, element("summary", {}, "Traceback"), element("pre", { tabindex: "0" }, details)),
+  );
+}
+
+function place({ location }: Failure, code: Code, send: (message: FromPage) => void): Child {
+  if (!location) return null;
+  const { path, line } = location;
+  const text = code[`${path}:${line}`];
+  const opened = link(`${short(path)}:${line}`, () => send({ kind: "open", path, line }), { title: path });
+  return element("p", {}, opened, " ", text && element("code", { class: "source" }, text));
+}
+
+function whatToDo(failure: Failure, index: number, send: (message: FromPage) => void): Child[] {
+  const { message, missing } = failure;
+  if (!missing) return [];
+  const comment = commentOf(failure);
+  return [
+    missing.fact !== message && element("p", {}, element("strong", {}, "Missing: "), ...sentence(missing.fact), "."),
+    element("p", {}, comment ? "Say it in a comment above the model:" : "What to do:"),
+    element("pre", { tabindex: "0" }, comment ?? missing.how),
     comment &&
       element(
         "p",
@@ -49,10 +58,15 @@ function card(failure: Failure, index: number, code: Code, send: (message: FromP
         button("Insert this line", () => send({ kind: "insert", failure: index })),
         answerTo(`failure-${index}`),
       ),
-    details &&
-      !missing &&
-      element("details", {}, element("summary", {}, "Traceback"), element("pre", { tabindex: "0" }, details)),
+  ];
+}
+
+/** Options of the command line stand on this page too, under names of their own. */
+function inThisPanel({ message, missing }: Failure): Child {
+  const names = knobsNamed(`${message} ${missing?.how ?? ""}`).flatMap((knob) =>
+    knob === "reentrant" ? [] : LABELS[knob],
   );
+  return names.length > 0 && element("p", { class: "in-panel" }, `In this panel: ${names.join(", ")}, above.`);
 }
 
 const STAGES: Readonly<Record<string, string>> = {

@@ -5,7 +5,7 @@ import { type Child, element } from "../../report/page/elements";
 import type { VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import { nameOf } from "./categories";
-import { needOf, SIGNS, smallestThatFits, verdictOn } from "./need";
+import { eachRank, needOf, perRank, SIGNS, smallestThatFits, verdictOn } from "./need";
 
 /** `before`: what was needed before anything was turned. */
 export function headline(
@@ -16,14 +16,16 @@ export function headline(
 ): HTMLElement {
   const verdict = verdictOn(answer, variant);
   const need = inRange(needOf(variant));
+  const who = eachRank(variant);
+  const needs = who ? `${who} needs` : "Needs";
   const title = verdict
     ? [
         element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[verdict.kind]),
-        ` ${sentenceOf(verdict.words)} on ${verdict.card.name}`,
+        ` ${who ? `${who}: ${verdict.words}` : sentenceOf(verdict.words)} on ${verdict.card.name}`,
       ]
-    : [`Needs ${need}`];
+    : [`${needs} ${need}`];
   const room = verdict
-    ? `Needs ${need} of the ${inBytes(verdict.card.usableBytes)} usable on ${verdict.card.name}.`
+    ? `${needs} ${need} of the ${inBytes(verdict.card.usableBytes)} usable on ${verdict.card.name}.`
     : `${roomElsewhere(answer, variant)}${gpu !== null && answer.gpu === null ? ` A card named ${gpu} is not known.` : ""}`;
   return element(
     "header",
@@ -44,7 +46,7 @@ function difference(variant: VariantResult, before: VariantResult): Child {
   return element(
     "p",
     { class: "difference" },
-    `Tensors hold ${words} than as first probed, ${inBytes(before.allocatedBytes)}.`,
+    `Tensors hold ${words}${perRank(variant)} than as first probed, ${inBytes(before.allocatedBytes)}${perRank(before)}.`,
   );
 }
 
@@ -76,9 +78,10 @@ export function badge({ kind }: VariantResult): HTMLElement {
 }
 
 /** Those that were used, whoever chose them. */
-function sizes({ batch, seq }: VariantResult): Child {
+function sizes(variant: VariantResult): Child {
+  const { batch, seq } = variant;
   const parts = [typeof batch === "number" && `Batch ${batch}`, typeof seq === "number" && `sequence ${seq}`];
-  const words = parts.filter(Boolean).join(", ");
+  const words = parts.filter(Boolean).join(", ") + perRank(variant);
   return words && element("span", { class: "badge", id: "sizes" }, words);
 }
 
@@ -93,17 +96,19 @@ function trust({ environment }: ProbeAnswer, { kind, verified }: VariantResult):
 export function tiers(variant: VariantResult): HTMLElement {
   const { allocatedBytes, reservedBytes, processBytes, kind } = variant;
   const rows: [string, string, string][] = [
-    ["Allocated", inBytes(allocatedBytes), "what tensors hold at the peak"],
+    ["Allocated", inBytes(allocatedBytes), `what tensors hold at the peak${perRank(variant)}`],
     [
       "Reserved",
       reservedBytes === null ? "none" : inBytes(reservedBytes),
-      reservedBytes === null ? "the CPU has no caching allocator" : "what PyTorch takes from the driver",
+      reservedBytes === null
+        ? "the CPU has no caching allocator"
+        : `what PyTorch takes from the driver${perRank(variant)}`,
     ],
     [
       "Process",
       processBytes ? inRange(processBytes) : "not known",
       processBytes
-        ? "what nvidia-smi shows"
+        ? `what nvidia-smi shows${perRank(variant)}`
         : reservedBytes === null
           ? "the process has more than its tensors"
           : "reserved and the context of the GPU, which is not known",
@@ -118,7 +123,7 @@ export function tiers(variant: VariantResult): HTMLElement {
       element("dd", { class: "note" }, means),
     ),
   );
-  return element("dl", { id: "tiers", class: kind, "aria-label": `Highest use, ${kind}` }, ...cells);
+  return element("dl", { id: "tiers", class: kind, "aria-label": `Highest use${perRank(variant)}, ${kind}` }, ...cells);
 }
 
 function sentenceOf(words: string): string {

@@ -2,9 +2,11 @@
 
 import { button, type Child, element } from "../../report/page/elements";
 import { answerTo } from "../../report/page/sections";
-import { nameOfWay, sameStep } from "../knobs";
+import { type Knobs, nameOfWay, sameStep } from "../knobs";
+import { AGREES_WITHIN, type RankFigures } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import type { Figures, FromPage, Measurement } from "../page_messages";
+import { perRank } from "./need";
 import { tableOf } from "./table";
 
 export function measurement({ measurement: found, knobs }: Figures, send: (message: FromPage) => void): Child[] {
@@ -15,30 +17,59 @@ export function measurement({ measurement: found, knobs }: Figures, send: (messa
   });
   const ask = element("p", { class: "buttons" }, measure, answerTo("measure"));
   if (!fits) {
-    const what = "Runs the step itself a few times: on this machine's GPU, or on its CPU where there is none.";
-    return [element("p", {}, what), ask];
+    return [element("p", {}, whatRuns(knobs)), ask];
   }
-  return [table(found), ...notes(found), ask];
+  return [table(found), farOff(found), ...notes(found), ask];
+}
+
+function whatRuns({ worldSize }: Knobs): string {
+  const what = "Runs the step itself a few times: on this machine's GPU, or on its CPU where there is none.";
+  if (worldSize === null) return what;
+  return `Starts ${worldSize} processes through torchrun, one for each of ${worldSize} GPUs of this machine, or on its CPU, and runs the step on all of them. Several machines are not measured.`;
+}
+
+/** Said where the two are further apart than the estimate's own check allows. */
+function farOff({ measured, estimated }: Measurement): Child {
+  const pairs = [
+    [estimated?.allocatedBytes, measured.allocatedBytes],
+    [estimated?.reservedBytes, measured.reservedBytes],
+  ];
+  const isOff = pairs.some(([told, came]) => told && came && Math.abs(told / came - 1) > AGREES_WITHIN);
+  if (!isOff) return null;
+  const limit = `${AGREES_WITHIN * 100} %`;
+  const words = `The estimate is off by more than the ${limit} of its self-check: trust the measurement, and what else is estimated for this model less.`;
+  return element("p", { id: "far-off" }, element("strong", {}, "⚠ "), words);
 }
 
 function table(found: Measurement): HTMLElement {
   const on = found.device === "cuda" ? "GPU" : "CPU";
   const way = nameOfWay(found.knobs.checkpointing).toLowerCase();
-  const about = { id: "measured", caption: `On the ${on} of this machine, checkpointing: ${way}` };
+  const { ranks = [] } = found.measured;
+  const where = ranks.length > 0 ? `On ${ranks.length} ranks, each on the ${on}` : `On the ${on}`;
+  const about = { id: "measured", caption: `${where} of this machine, checkpointing: ${way}` };
   const rows = rowsOf(found).map((cells) => cells.map((cell) => cell ?? "–"));
   return tableOf(about, ["", "Estimated", "Measured", "Estimate is off by"], rows);
 }
 
 function rowsOf({ measured, estimated }: Measurement): (string | null)[][] {
   const { allocatedBytes, reservedBytes, processBytes } = measured;
-  const rows: (string | null)[][] = [["Allocated", ...beside(estimated?.allocatedBytes, allocatedBytes)]];
-  if (reservedBytes !== null) rows.push(["Reserved", ...beside(estimated?.reservedBytes, reservedBytes)]);
+  const rows: (string | null)[][] = [
+    [`Allocated${perRank(measured)}`, ...beside(estimated?.allocatedBytes, allocatedBytes)],
+  ];
+  if (reservedBytes !== null)
+    rows.push([`Reserved${perRank(measured)}`, ...beside(estimated?.reservedBytes, reservedBytes)]);
   if (processBytes) {
     const expected = estimated?.processBytes;
     rows.push(["Process", expected ? inRange(expected) : null, inRange(processBytes), null]);
   }
+  const { ranks = [] } = measured;
+  if (ranks.length > 1) rows.push(["Least of any rank", null, inBytes(least(ranks)), null]);
   rows.push(["Time of a step", null, time(measured.stepSeconds, measured.stepSecondsRange), null]);
   return rows;
+}
+
+function least(ranks: readonly RankFigures[]): number {
+  return Math.min(...ranks.map(({ allocatedBytes }) => allocatedBytes));
 }
 
 function beside(estimated: number | null | undefined, measured: number): (string | null)[] {

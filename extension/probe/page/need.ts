@@ -10,6 +10,16 @@ export function needOf({ processBytes, reservedBytes, allocatedBytes }: VariantR
   return { low: bytes, high: bytes };
 }
 
+/** Whose figures they are, where several ranks train together; else an empty text. */
+export function perRank({ worldSize }: { readonly worldSize?: number | null }): string {
+  return typeof worldSize === "number" ? " per rank" : "";
+}
+
+/** Who needs what is needed, as a sentence begins: one of several ranks, or nobody in particular. */
+export function eachRank({ worldSize }: VariantResult): string {
+  return typeof worldSize === "number" ? `Each of ${worldSize} ranks` : "";
+}
+
 export interface Verdict {
   readonly card: ProbeCard;
   readonly words: string;

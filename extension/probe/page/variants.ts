@@ -9,7 +9,7 @@ import { inBytes, inRange } from "../numbers";
 import type { Figures, FromPage } from "../page_messages";
 import { applyButton, outcome } from "./applying";
 import { fillOf, nameOf, swatch } from "./categories";
-import { chosenCard, needOf, partsOf, SIGNS, type Verdict, verdictOn } from "./need";
+import { chosenCard, needOf, partsOf, perRank, SIGNS, type Verdict, verdictOn } from "./need";
 import { withoutStyle } from "./plain_plot";
 import { binaryTicks } from "./ticks";
 
@@ -42,14 +42,11 @@ export function comparison({ answer, planned }: Figures, selected: VariantResult
 function bars(answer: ProbeAnswer, width: number): Element {
   const variants = inOrder(answer);
   const card = chosenCard(answer);
-  const needs = variants.map((variant) => needOf(variant).high);
-  const most = Math.max(...needs, 1);
+  const most = Math.max(...variants.map((variant) => needOf(variant).high), 1);
   const highest = card && card.usableBytes < most * FARTHEST ? Math.max(most, card.usableBytes) : most;
-  const rows = variants.flatMap((variant) =>
-    partsOf(variant).map(([part, bytes]) => ({ name: variant.name, part, bytes })),
-  );
   const longest = Math.max(...variants.map((variant) => label(answer, variant).length)) * LETTER + 12;
   const room = highest / (1 - longest / (width - MARGIN.left - MARGIN.right));
+  const needs = `What each way to checkpoint needs${variants[0] ? perRank(variants[0]) : ""}`;
   return withoutStyle(
     plot({
       className: "chart",
@@ -59,33 +56,31 @@ function bars(answer: ProbeAnswer, width: number): Element {
       marginRight: MARGIN.right,
       marginTop: 26,
       marginBottom: 34,
-      ariaLabel: "What each way to checkpoint needs; the table below has the same figures.",
+      ariaLabel: `${needs}; the table below has the same figures.`,
       x: { domain: [0, room], ticks: binaryTicks(highest, Math.min(5, width / 120)), tickFormat: inBytes, label: null },
       y: { domain: variants.map(({ name }) => name), label: null, padding: 0.28, tickSize: 0 },
-      marks: [
-        barX(
-          rows,
-          stackX({
-            x: "bytes",
-            y: "name",
-            z: "part",
-            order: null,
-            fill: ({ part }) => fillOf(part),
-            className: "area",
-          }),
-        ),
-        text(variants, {
-          x: (variant: VariantResult) => needOf(variant).high,
-          y: "name",
-          textAnchor: "start",
-          dx: 6,
-          fontWeight: "bold",
-          text: (variant: VariantResult) => label(answer, variant),
-        }),
-        ...limitOf(card, highest),
-      ],
+      marks: [...stacked(answer, variants), ...limitOf(card, highest)],
     }),
   );
+}
+
+/** A bar in parts for each, with what it comes to at its end. */
+function stacked(answer: ProbeAnswer, variants: readonly VariantResult[]): Markish[] {
+  const rows = variants.flatMap((variant) =>
+    partsOf(variant).map(([part, bytes]) => ({ name: variant.name, part, bytes })),
+  );
+  const fill = ({ part }: { part: string }) => fillOf(part);
+  return [
+    barX(rows, stackX({ x: "bytes", y: "name", z: "part", order: null, fill, className: "area" })),
+    text(variants, {
+      x: (variant: VariantResult) => needOf(variant).high,
+      y: "name",
+      textAnchor: "start",
+      dx: 6,
+      fontWeight: "bold",
+      text: (variant: VariantResult) => label(answer, variant),
+    }),
+  ];
 }
 
 /** The card's memory as a line, or in words where the line would be far to the right. */
@@ -120,7 +115,8 @@ function legend({ variants }: ProbeAnswer): HTMLElement {
 }
 
 function table(answer: ProbeAnswer, selected: VariantResult, select: Acts["select"]): HTMLElement {
-  const head = ["Checkpointing", "Needs", "Allocated", "Saved", "More compute"];
+  const needs = `Needs${perRank(selected)}`;
+  const head = ["Checkpointing", needs, "Allocated", "Saved", "More compute"];
   const rows = inOrder(answer).map((variant) => {
     const { name, allocatedBytes, savedActivationBytes, recomputeFlopsRatio } = variant;
     const verdict = verdictOn(answer, variant);

@@ -77,6 +77,24 @@ class Head(nn.Module):
         return self.linear(x)
 `;
 
+/** Shards its blocks in a way that is not estimated. */
+export const FSDP1 = `\
+import torch
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+
+# remat: probe(batch=8)
+class Tower(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        torch.distributed.init_process_group("nccl")
+        self.body = FullyShardedDataParallel(nn.Sequential(nn.Linear(width, width), nn.ReLU()))
+
+    def forward(self, x):
+        return self.body(x)
+`;
+
 /** Never ends; says in a file which process it runs in. */
 export const ENDLESS = `\
 import os
