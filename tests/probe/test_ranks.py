@@ -285,6 +285,9 @@ def test_what_is_not_estimated_is_named(name: str, what: str, asked: Ask, folder
     told = failure(asked(folder, f"own.py:{name}", world_size=4))
     assert what in told.message
     assert "not supported" in told.message
+    assert told.location is not None
+    text = Path(told.location.path).read_text("utf-8").splitlines()[told.location.line - 1]
+    assert any(word in text for word in ("FullyShardedDataParallel(", "CPUOffloadPolicy(", "parallelize_module("))
 
 
 def test_code_that_starts_a_process_group_is_asked_for_its_size(asked: Ask, folder: Path) -> None:

@@ -202,7 +202,7 @@ def _failure(variant: str | None, error: BaseException) -> Event:
         missing = Missing(error.fact, error.how)
         return Failure(variant, _now[0], error.fact, error.location or place, missing, details)
     if type(error).__name__ == "CannotApplyError":  # its module needs torch, which may be what failed
-        return Failure(variant, _now[0], str(error), None, None, details)
+        return Failure(variant, _now[0], str(error), place, None, details)
     if type(error).__name__ == "CannotMeasureError":
         how = str(getattr(error, "how", ""))
         return Failure(variant, "measure", str(error), None, Missing(str(error), how), details)
