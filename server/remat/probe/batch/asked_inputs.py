@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from remat.probe.batch.forward_use import Use
+from remat.probe.batch.use import Use
 from remat.probe.built import FactMissingError
 
 if TYPE_CHECKING:

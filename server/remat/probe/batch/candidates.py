@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from torch import nn
 
 from remat.probe.batch.shapes import BATCH, SEQ, Shape
+from remat.probe.made_with import made_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from remat.probe.batch.forward_use import Use
+    from remat.probe.batch.use import Use
 
 _SIDES = (224, 32, 28, 64, 128, 256, 299, 96, 227, 84, 512, 384, 572, 16, 8, 4, 1)
 _SIDES_BY_CHANNELS = {1: (28, 32, 64, 256), 3: (224, 32, 64), 4: (64, 84, 32)}
+_SERIES = ("enc_in", "c_in", "n_vars", "num_series", "n_series", "num_variates", "channels")
+_BANDS = (80, 64, 40, 128, 161, 257)
 _IDS = re.compile(r"(input_?ids?|ids?|idx|tokens?|src|tgt|inputs?_?tokens|.*_ids?|.*_tokens?|.*_idx)")
 _SURELY_IDS = re.compile(r"(input_?)?ids|tokens?|idx|.*_token_ids|token_ids|input_tokens")
 _SMALL_VOCABULARY = 100  # there is no smaller one
@@ -53,12 +56,14 @@ class Facts:
     """given by the user"""
     channels: int | None = None
     """of the first layer that works on pictures, if any does"""
+    series: int | None = None
+    """that run side by side in time, as its settings name them"""
 
 
 def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[int, ...], ...] = ()) -> Facts:
     parts = list(model.modules())
     embedding = next((m for m in parts if isinstance(m, nn.Embedding)), None)
-    linear = next((m for m in parts if isinstance(m, nn.Linear)), None)
+    widths = (getattr(m, "in_features", None) for m in parts)  # of linear layers, and of those that users write
     recurrent = next((m for m in parts if isinstance(m, nn.RNNBase)), None)
     condition = next((_number(_of_config(model, n)) for n in ("cross_attention_dim", "context_dim", "cond_dim")), None)
     states = None
@@ -67,12 +72,13 @@ def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[
     return Facts(
         sides=(*_named_sides(model), *of_data),
         vocabulary=embedding.num_embeddings if embedding is not None else None,
-        width=linear.in_features if linear is not None else None,
+        width=next((width for width in widths if type(width) is int), None),
         condition=condition,
         states=states,
         cells=isinstance(recurrent, nn.LSTM),
         first=next((m for m in parts if isinstance(m, nn.Conv1d | nn.Conv2d | nn.Conv3d)), None),
         image=image,
+        series=next((n for n in (_number(setting(model, name)) for name in _SERIES) if n), None),
         channels=next((m.in_channels for m in parts if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)), None),
     )
 
@@ -81,9 +87,13 @@ def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
     """Return shapes of one input, the likeliest first."""
     if _LENGTHS.fullmatch(name.lower()) and use.consumer is None:
         return [Shape((BATCH,), "length"), Shape((BATCH, 1), "length")]
+    if use.last_turned and isinstance(use.consumer, nn.Linear):  # how many series there are, no layer tells
+        return [Shape((BATCH, use.consumer.in_features, known.series))] if known.series else []
     by_module = list(_of_module(name, use, known)) if use.consumer is not None else []
     if use.turned:
         by_module = [*_turned(use), *by_module]
+    if use.added and isinstance(use.consumer, nn.Conv1d | nn.Conv2d):
+        by_module = [*_without_channels(use.consumer, by_module), *by_module]
     found = [*by_module, *_of_name(name, known), *_of_anything(name, use, known)]
     if use.rank is None:
         return list(dict.fromkeys([*_recurrent(name, known), *found, *_turned(use), *_of_every_rank(known)]))
@@ -99,6 +109,13 @@ def _recurrent(name: str, known: Facts) -> Iterator[State]:
     """Yield the pair of states of an LSTM."""
     if known.cells and known.states and _STATES.fullmatch(name.lower()):
         yield (Shape((known.states[0], BATCH, known.states[1])),) * 2
+
+
+def _without_channels(consumer: nn.Conv1d | nn.Conv2d, shapes: list[Shape]) -> Iterator[Shape]:
+    """Yield what has no channels yet: spectra over time, or pictures and sounds of one channel."""
+    if isinstance(consumer, nn.Conv2d):
+        yield from (Shape((BATCH, SEQ, bands)) for bands in _BANDS)
+    yield from (Shape((BATCH, *shape.dims[2:])) for shape in shapes if shape.dims[1:2] == (1,))
 
 
 def _turned(use: Use) -> list[Shape]:
@@ -251,6 +268,15 @@ def _named_sides(model: nn.Module) -> Iterator[tuple[int, ...]]:
                 yield (size, size)
             elif isinstance(size, tuple | list) and len(size) in {2, 3} and all(isinstance(s, int) for s in size):
                 yield tuple(size[-2:])
+
+
+def setting(model: nn.Module, name: str) -> object:
+    """Return what a model, its configuration, or what it was made with, calls by a name."""
+    for holder in (model, *made_with(model)):
+        value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
+        if value is not None:
+            return value
+    return _of_config(model, name)
 
 
 def _of_config(holder: nn.Module, name: str) -> object:

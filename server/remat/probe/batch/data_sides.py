@@ -20,7 +20,7 @@ def sides_of_data(path: str) -> tuple[tuple[int, ...], ...]:
     used = re.compile(rf"\b{re.escape(Path(path).stem)}\b|\bfrom {re.escape(folder.name)} import \*")
     near = [*sorted(folder.glob("*.py"))[:_MOST_FILES], *sorted(folder.parent.glob("*.py"))[:_MOST_FILES]]
     sides: set[int] = set()
-    for file in near:
+    for file in (path for path in near if path.is_file()):
         text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size < _LARGEST else ""
         uses = str(file) == path or used.search(text) is not None
         named = [first or second for first, second in _NAMED.findall(text)] if uses else []

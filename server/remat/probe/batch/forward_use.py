@@ -8,7 +8,9 @@ from typing import cast
 
 from torch import nn
 
+from remat.probe.batch.expressions import is_conversion, moves_last
 from remat.probe.batch.forward_source import real_forward, source_of
+from remat.probe.batch.use import Use
 from remat.probe.target.statements import dotted
 
 # Modules that leave the shape of what they are given to the next one.
@@ -16,26 +18,7 @@ _PASSED = (nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmo
 _NORMS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d)
 _DEEPEST = 12
 _SAME_DATA = {"to", "float", "long", "contiguous", "type", "cuda", "half", "clone", "detach", "type_as"}
-_CONVERSIONS = {"list", "tuple", "pad", "cat", "concat", "normalize", "flip"}
 _TURNS = {"permute", "transpose", "t", "movedim", "swapaxes"}
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What a forward does with one parameter."""
-
-    rank: int | None = None
-    """how many sizes it unpacks"""
-    consumer: nn.Module | None = None
-    """the module with weights that sees it first"""
-    flattened: bool = False
-    """it is flattened before"""
-    keys: tuple[str, ...] = ()
-    """entries it is asked for, where it is a mapping"""
-    changed: bool = False
-    """its sizes are not those it came with, so what is found out later is not about it"""
-    turned: bool = False
-    """its axes change places before its consumer sees it"""
 
 
 @dataclass(slots=True)
@@ -97,6 +80,7 @@ def _read(reading: _Reading, node: ast.stmt) -> None:
         return
     if isinstance(node, ast.For):
         _loop(reading, node)
+    _insisted(reading, node)
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             _calls(reading, child)
@@ -159,6 +143,31 @@ def _call(reading: _Reading, node: ast.Call) -> None:
             _seen_by(reading, parameter, callee, 0, keyword.arg)
 
 
+def _insisted(reading: _Reading, node: ast.stmt) -> None:
+    """Note how many axes are insisted on: `if x.ndim != 3: raise …`, `assert len(x.shape) == 4`."""
+    raises = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise)
+    if not isinstance(node, ast.Assert) and not raises:
+        return
+    wanted = ast.Eq if isinstance(node, ast.Assert) else ast.NotEq
+    for compare in (n for n in ast.walk(node.test) if isinstance(n, ast.Compare)):  # type: ignore[attr-defined]
+        number, parameter = compare.comparators[0], _axes_of(reading, compare.left)
+        known = isinstance(number, ast.Constant) and type(number.value) is int and isinstance(compare.ops[0], wanted)
+        use = reading.found[parameter] if parameter is not None else Use(changed=True)
+        if parameter is not None and known and not use.changed and use.rank is None:
+            reading.found[parameter] = replace(use, rank=cast("int", cast("ast.Constant", number).value))
+
+
+def _axes_of(reading: _Reading, node: ast.expr) -> str | None:
+    """`x` of `x.ndim`, `x.dim()` and `len(x.shape)`."""
+    if isinstance(node, ast.Call) and dotted(node.func) == "len" and node.args:
+        return _sized(reading, node.args[0])
+    if isinstance(node, ast.Call) and not node.args:
+        node = node.func
+    if isinstance(node, ast.Attribute) and node.attr in {"ndim", "dim"}:
+        return _parameter(reading, node.value)
+    return None
+
+
 def _own_method(reading: _Reading, name: str) -> dict[str, Use]:
     """Return what `self.method(...)` does with its parameters."""
     method = getattr(type(reading.module), name.removeprefix("self."), None) if name.startswith("self.") else None
@@ -177,7 +186,13 @@ def _seen_by(reading: _Reading, parameter: str, callee: nn.Module, index: int, k
         consumer = first_with_weights(callee, reading.depth + 1)
     rank = use.rank if use.rank is not None or use.changed else there.rank
     reading.found[parameter] = replace(
-        use, consumer=consumer, rank=rank, flattened=use.flattened or there.flattened, turned=use.turned or there.turned
+        use,
+        consumer=consumer,
+        rank=rank,
+        flattened=use.flattened or there.flattened,
+        turned=use.turned or there.turned,
+        last_turned=use.last_turned or there.last_turned,
+        added=use.added + there.added,
     )
 
 
@@ -202,16 +217,8 @@ def _assign(reading: _Reading, node: ast.Assign) -> None:
     parameter = _parameter(reading, value)
     if parameter is not None:  # `x = x.view(...)`: still the same data
         reading.of[target.id] = parameter
-    elif target.id in reading.of and not _is_conversion(value, target.id):
+    elif target.id in reading.of and not is_conversion(value, target.id):
         del reading.of[target.id]
-
-
-def _is_conversion(value: ast.expr, name: str) -> bool:
-    """`x = pad(x, …)`, `x = list(x)`: still the data that came in."""
-    if not isinstance(value, ast.Call) or not value.args or dotted(value.func).split(".")[-1] not in _CONVERSIONS:
-        return False
-    first = value.args[0]
-    return isinstance(first, ast.Name) and first.id == name
 
 
 def _sized(reading: _Reading, value: ast.expr) -> str | None:
@@ -243,11 +250,16 @@ def _parameter(reading: _Reading, node: ast.expr) -> str | None:
 def _reshaped(reading: _Reading, parameter: str, call: ast.Call) -> bool:
     """Note what a method does to the sizes of a parameter; tell whether the result still is its data."""
     name, use = cast("ast.Attribute", call.func).attr, reading.found[parameter]
-    if name not in {"view", "reshape", "flatten", *_SAME_DATA, *_TURNS}:
+    if name not in {"view", "reshape", "flatten", "unsqueeze", *_SAME_DATA, *_TURNS}:
         return False
+    if name == "unsqueeze" and use.consumer is None:
+        reading.found[parameter] = replace(use, added=use.added + 1)
+        return True
     if use.consumer is None and name in _TURNS:
         rank = len(call.args) if name == "permute" and len(call.args) > 1 else use.rank
-        reading.found[parameter] = replace(use, rank=use.rank if use.changed else rank, changed=True, turned=True)
+        last = use.last_turned or (not use.flattened and moves_last(name, call))
+        rank = use.rank if use.changed else rank
+        reading.found[parameter] = replace(use, rank=rank, changed=True, turned=True, last_turned=last)
     elif use.consumer is None and name not in _SAME_DATA:
         reading.found[parameter] = replace(use, flattened=True, changed=True)
     return True

@@ -18,9 +18,10 @@ from remat.probe.batch.asked_inputs import ask_for
 from remat.probe.batch.candidates import by_name, candidates, facts
 from remat.probe.batch.data_sides import sides_of_data
 from remat.probe.batch.forward_source import commented_types, real_forward
-from remat.probe.batch.forward_use import Use, first_with_weights, uses
+from remat.probe.batch.forward_use import first_with_weights, uses
 from remat.probe.batch.losses import own_loss
 from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
+from remat.probe.batch.use import Use
 from remat.probe.built import FactMissingError
 from remat.probe.simulated.fakes import OneDevice
 from remat.probe.simulated.lenient import Unknowable
@@ -45,12 +46,14 @@ _LENGTHS = (
     "block_size", "max_seq_len", "max_seq_length", "seq_len", "context_length", "max_len", "n_positions", "n_ctx",
     "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
 )  # fmt: skip
+_POSITIONS = re.compile(r"pos(ition)?(al)?s?_?(emb|enc|table|ids|$)|wpe")
 _TENSOR = re.compile(r"(torch\.)?((Long|Int|Float|Half|Bool)?Tensor)")
 _TENSORS = re.compile(r"((typing\.)?(list|sequence)\[)(torch\.)?tensor\]")
 _MAPPINGS = re.compile(r"list\[(typing\.)?dict\[str, (torch\.)?tensor\]\]")
 _PLAIN: dict[str, int | float] = {"int": 0, "float": 1.0, "bool": False}
 _OBJECTS = 10  # in a picture, for models that find objects
 _PICTURE = (480, 640)  # for models that resize what they are given
+_MAIN = ("x", "input", "inputs", "img", "image", "images", "data", "batch", "sample")
 _TARGETS = ("targets", "target", "labels", "label", "y")
 _HOPELESS = (ImportError, NotImplementedError, FactMissingError, MemoryError)
 
@@ -141,7 +144,7 @@ def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: _Taken)
     if use.keys and use.consumer is None:
         firsts = {key: [c for c in candidates(key, Use(), known) if isinstance(c, Shape)] for key in use.keys}
         return [{key: next(iter(shapes), Shape(("batch", SEQ))) for key, shapes in firsts.items()}]
-    if use.consumer is None and name in {"x", "input", "inputs", "img", "image", "images", "data", "batch", "sample"}:
+    if use.consumer is None and (taken.needed == [name] or name in _MAIN):
         use = replace(use, consumer=first_with_weights(model))
     return [*candidates(name, use, known)]
 
@@ -205,7 +208,7 @@ def _longest(model: nn.Module) -> int:
             if isinstance(value, int) and value > 1:
                 return min(value, _LONGEST)
     tables = [m for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding) and "pos" in n.lower()]
-    held = [t.shape for n, t in [*model.named_buffers(), *model.named_parameters()] if "pos" in n.lower()]
+    held = [t.shape for n, t in [*model.named_buffers(), *model.named_parameters()] if _POSITIONS.search(n.lower())]
     rows = [max(shape[:-1]) for shape in held if len(shape) in {2, 3}]  # (positions, width), with a batch of one or not
     return min([256, *(table.num_embeddings for table in tables), *(n for n in rows if n > 1)])
 

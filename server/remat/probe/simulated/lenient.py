@@ -76,6 +76,8 @@ def _likely(
         )
     if func is _aten._ctc_loss.Tensor:
         return _likely_ctc(tensor, cast("torch.Tensor", args[1]))
+    if func is _aten.linalg_lstsq.default:
+        return _likely_solution(tensor, cast("torch.Tensor", args[1]))
     raise error
 
 
@@ -85,6 +87,15 @@ def _likely_ctc(scores: torch.Tensor, targets: torch.Tensor) -> tuple[str, objec
     longest = targets.shape[-1] if targets.dim() > 1 else max(1, targets.numel() // samples)
     table = scores.new_empty((samples, times, 2 * longest + 1))
     return f"all targets of ctc_loss are {longest} long", (scores.new_empty((samples,)), table)
+
+
+def _likely_solution(left: torch.Tensor, right: torch.Tensor) -> tuple[str, object]:
+    """Of least squares: the solution, the residuals that are left for full rank, the ranks and singular values."""
+    batch = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    solution = right.new_empty((*batch, left.shape[-1], right.shape[-1]))
+    ranks = left.new_empty(batch, dtype=torch.int64)
+    residuals, values = left.new_empty((0,)), left.new_empty((0,))
+    return "least squares are taken to have a solution of full rank", (solution, residuals, ranks, values)
 
 
 def _likely_index(

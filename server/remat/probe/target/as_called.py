@@ -38,6 +38,12 @@ def parameters_of(callee: Callee[object]) -> list[inspect.Parameter]:
         return []
 
 
+def needed_of(callee: Callee[object]) -> list[inspect.Parameter]:
+    """Return the parameters without a default."""
+    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return [p for p in parameters_of(callee) if p.default is p.empty and p.kind not in several]
+
+
 def undecided(callee: Callee[object]) -> list[inspect.Parameter]:
     """Return the parameters whose default only says that someone has to set them: `n: int = None`."""
     found = []

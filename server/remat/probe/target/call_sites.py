@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from remat.probe.target.loading import File, read
+from remat.probe.target.loading import File
+from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted, plan
 

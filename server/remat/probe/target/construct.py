@@ -6,13 +6,15 @@ import dataclasses
 import inspect
 import itertools
 import re
+import typing
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.guards import error_location
-from remat.probe.target.as_called import as_called, none_where_it_failed, parameters_of, undecided
+from remat.probe.target.as_called import as_called, needed_of, none_where_it_failed, parameters_of, undecided
 from remat.probe.target.building import outside
 from remat.probe.target.call_sites import project_folders, sites
 from remat.probe.target.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from remat.probe.messages import Location
     from remat.probe.target.calls import Callee
     from remat.probe.target.loading import File
+    from remat.probe.target.settings_files import Holder
 
 _CONFIG_NAMES = re.compile(
     r"(config|cfg|conf|args|hparams|hps?|params|opts?|options|configuration|model_?(config|args|cfg|params)|.*_config|.*_args|.*_cfg)"
@@ -43,9 +46,7 @@ def arguments_for(
     `inside`: the expression that its call is a part of, such as `GPT({})` for a configuration.
     `config`: the file that its configuration is read from, if the user named one.
     """
-    needed = [
-        p for p in parameters_of(callee) if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
-    ]
+    needed = needed_of(callee)
     if config is not None:
         return _with_config(needed, file, place, config)
     unset = [] if needed else undecided(callee)
@@ -97,7 +98,10 @@ class _Asked:
 
 def _as_set(asked: _Asked) -> Iterator[Arguments]:
     """Find files of settings that say what it is made with."""
-    makes = list(targets(asked.name, asked.file))
+    taken = {p.name for p in parameters_of(asked.callee)}
+    needed = {p.name for p in asked.open}
+    read = ((said, {k: v for k, v in params.items() if k in taken}) for said, params in targets(asked.name, asked.file))
+    makes = [(said, params) for said, params in read if needed <= params.keys()]
     for said, params in makes:
         named = tuple((key, lambda value=value: value) for key, value in params.items())
         elsewhere = list(dict.fromkeys(other for other, _ in makes if other != said))[:3]
@@ -163,11 +167,11 @@ def _left_unset(asked: _Asked, error: Exception, said: tuple[str, ...]) -> FactM
 
 
 def _of_class(cls: type | None) -> str | None:
-    """Spell a configuration that has defaults for all it needs, or says that someone has to set them."""
-    callee = cast("Callee[object]", cls)
-    if cls is None or any(p.default is p.empty for p in parameters_of(callee)):
+    """Spell a configuration with what it needs, or says that someone has to set."""
+    if cls is None:
         return None
-    return f"{cls.__name__}({', '.join(f'{p.name}={OPEN}' for p in undecided(callee))})"
+    callee = cast("Callee[object]", cls)
+    return f"{cls.__name__}({', '.join(f'{p.name}={OPEN}' for p in [*needed_of(callee), *undecided(callee)])})"
 
 
 def _with_config(needed: list[inspect.Parameter], file: File, place: Location, config: str) -> Ways:
@@ -186,7 +190,7 @@ def _with_settings(asked: _Asked) -> Ways | None:
     wanted = attributes_read(asked.callee, name, asked.file)
     if not wanted:
         return None
-    found = holders(wanted, asked.file) if len(wanted) >= _ENOUGH else []
+    found = _nearest(holders(wanted, asked.file), asked.file) if len(wanted) >= _ENOUGH else []
     if len(found) == 1:
         said = found[0].said if found[0].is_file else f"the options of {found[0].said}"
         return Ways([Arguments((), ((name, found[0].make),), (f"{name} is read from {said}",))])
@@ -200,11 +204,18 @@ def _with_settings(asked: _Asked) -> Ways | None:
     raise FactMissingError(f"{fact}: {len(found)} files hold all of it", line, asked.place)
 
 
+def _nearest(found: list[Holder], file: File) -> list[Holder]:
+    """Prefer the one script in a folder around the file; those of projects inside of it are for models of their own."""
+    around = [h for h in found if not h.is_file and Path(h.said).parent in file.path.parents]
+    return around if len(around) == 1 else found
+
+
 def config_class(parameter: inspect.Parameter, callee: object, file: File) -> type | None:
     """Return the configuration class that a parameter takes, as its annotation, the class or the file tells."""
     annotated = _annotation(parameter, callee)
-    if isinstance(annotated, type) and _is_config(annotated):
-        return annotated
+    for kind in (annotated, *typing.get_args(annotated)):  # of several, the first
+        if isinstance(kind, type) and _is_config(kind):
+            return kind
     if not _CONFIG_NAMES.fullmatch(parameter.name.lower()):
         return None
     own = getattr(callee, "config_class", None)

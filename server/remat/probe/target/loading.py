@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
+from remat.probe.target.distributions import distribution
+from remat.probe.target.packages import module_name, read
 from remat.probe.target.statements import Plan, Statement, When, plan
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ class Project:
         return module
 
 
+class DataMissingError(FactMissingError, OSError):
+    """A name of a file that is worked out from data; an OSError too, as another way to make a model may do without."""
+
+
 class File:
     """A file of the user whose statements run when the names that they bind are looked up."""
 
@@ -94,6 +100,21 @@ class File:
 
     def look_up(self, name: str) -> object:
         """Run what binds `name`; KeyError where nothing does."""
+        try:
+            return self._look_up(name)
+        except FileNotFoundError as error:
+            if self.open:  # what is asked for is the name that the model reads, not the one that a file is read into
+                raise
+            raise self._of_data(name, error) from error
+
+    def _of_data(self, name: str, error: FileNotFoundError) -> Exception:
+        number = next(iter(self.plan.by_name.get(name, [])), 0)
+        place = Location(str(self.path), self.plan.statements[number].node.lineno)
+        fact = f"`{name}`, which is worked out from {error.filename}, which is not there"
+        line = f'# remat: probe(names={{"{name}": …}})'
+        return DataMissingError(fact, f"add above line {place.line} of {place.path}: {line}", place)
+
+    def _look_up(self, name: str) -> object:
         namespace = vars(self.module)
         numbers = self.plan.by_name.get(name) or self.plan.guarded.get(name, [])
         running = max(self.open, default=len(self.plan.statements))
@@ -167,7 +188,8 @@ class File:
         place = Location(str(self.path), statement.node.lineno)
         python = sys.executable
         fact = f"`{name}` is imported and not installed in {python}"
-        return FactMissingError(fact, f"{python} -m pip install {name}", place)
+        install_ = f"{python} -m pip install {distribution(name, self.project.folders)}"
+        return FactMissingError(fact, install_, place)
 
 
 def _define(module: object) -> None:
@@ -237,10 +259,6 @@ def _finds(name: str, path: Path) -> bool:
     return spec is not None and spec.origin == str(path)
 
 
-def read(path: Path) -> str:
-    return importlib.util.decode_source(path.read_bytes())
-
-
 def compiled(tree: ast.Module, path: str, flags: int) -> CodeType:
     return compile(tree, path, "exec", flags=flags, dont_inherit=True)
 
@@ -252,36 +270,6 @@ def install(project: Project) -> None:
         if str(folder) in sys.path:
             sys.path.remove(str(folder))
         sys.path.insert(0, str(folder))
-
-
-def module_name(path: Path) -> str:
-    """Return the dotted name by which a file is imported: its packages' names in front, where it is in some."""
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    return ".".join([*(folder.name for folder in reversed(packages(path))), *parts])
-
-
-def packages(path: Path) -> list[Path]:
-    """Return the package folders around a file, the innermost first.
-
-    A folder without `__init__.py` is one too where the file imports from beside itself with a leading dot.
-    """
-    found: list[Path] = []
-    folder = path.parent
-    dots = _most_dots(path)
-    while (folder / "__init__.py").is_file() or len(found) < dots:
-        found.append(folder)
-        if folder == folder.parent:
-            break
-        folder = folder.parent
-    return found
-
-
-def _most_dots(path: Path) -> int:
-    try:
-        tree = ast.parse(read(path))
-    except (SyntaxError, UnicodeDecodeError, ValueError):
-        return 0
-    return max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
 
 
 def _is_star(statement: Statement) -> bool:

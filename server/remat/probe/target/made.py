@@ -21,7 +21,7 @@ from remat.probe.simulated.fakes import cast_module
 from remat.probe.target.asides import left_out, set_aside
 from remat.probe.target.building import building, known_numbers
 from remat.probe.target.defaults import enter
-from remat.probe.target.loading import read
+from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate
 
 if TYPE_CHECKING:

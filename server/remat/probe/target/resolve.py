@@ -20,9 +20,10 @@ from remat.probe.target.asides import set_aside
 from remat.probe.target.building import outside
 from remat.probe.target.construct import arguments_for
 from remat.probe.target.defaults import default_dtype
-from remat.probe.target.loading import File, Project, install, packages, read
+from remat.probe.target.loading import File, Project, install
 from remat.probe.target.made import Made, built_from
 from remat.probe.target.model_lines import call_on, lines_that_make
+from remat.probe.target.packages import imports, packages, read
 from remat.probe.target.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.target.statements import bound_names, dotted, plan
@@ -90,23 +91,39 @@ def _load(path: Path, base: Path) -> File:
     around = packages(path)
     # a package's own folder is on nobody's path: `import triton` isn't meant to find the package's `triton`
     own = [path.parent] if not around or _imports_from_beside(path) else []
-    folders = [around[-1].parent if around else path.parent, *own, base, *_project_roots(path)]
+    folders = [*_named_roots(path), around[-1].parent if around else path.parent, *own, base, *_project_roots(path)]
     project = Project(tuple(dict.fromkeys(folders)), outside)
     install(project)
-    said = next((spec.args for spec in specs(read(path), str(path)) if spec.args is not None), "")
+    comments = specs(read(path), str(path))
+    said = next((spec.args for spec in comments if spec.args is not None), "")
     sys.argv = [str(path), *shlex.split(said)]
-    return project.file(path)
+    file = project.file(path)
+    for names in (spec.names for spec in comments if spec.names is not None):
+        vars(file.module).update(cast("dict[str, object]", evaluate(file, names)))
+    return file
 
 
 def _imports_from_beside(path: Path) -> bool:
     """Tell whether a file of a package imports its neighbours as if it were a script among them."""
-    named = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(read(path)))
-        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.level == 0)
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
-    }
-    return any(name and (path.parent / f"{name}.py").is_file() for name in named)
+    firsts = {name.split(".")[0] for name in _imported(path)} - {path.stem}
+    return any((path.parent / f"{name}.py").is_file() for name in firsts)
+
+
+def _named_roots(path: Path) -> Iterator[Path]:
+    """Yield the folders above that hold the packages without `__init__.py` which a file names itself by."""
+    for name in (n for n in _imported(path) if "." in n):
+        first, second, *_ = name.split(".")
+        for parent in path.parents:
+            inner = parent / first / second
+            if inner.is_dir() or inner.with_suffix(".py").is_file():
+                yield parent
+                break
+
+
+def _imported(path: Path) -> set[str]:
+    found = imports(path)
+    named = {a.name for node in found if isinstance(node, ast.Import) for a in node.names}
+    return named | {n.module for n in found if isinstance(n, ast.ImportFrom) and n.level == 0 and n.module}
 
 
 def _project_roots(path: Path) -> Iterator[Path]:

@@ -6,7 +6,8 @@ import ast
 import contextlib
 from typing import TYPE_CHECKING
 
-from remat.probe.target.loading import OnDemand, compiled, read
+from remat.probe.target.loading import OnDemand, compiled
+from remat.probe.target.packages import read
 from remat.probe.target.statements import dotted, plan
 
 if TYPE_CHECKING:

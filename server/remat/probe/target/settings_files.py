@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.target.call_sites import files_near, project_folders
-from remat.probe.target.loading import read
+from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _METHODS = {"get", "items", "keys", "values", "pop", "copy", "update", "to_dict", "setdefault"}
 _SUFFIXES = {".json", ".yaml", ".yml"}
+_NAMING = ("name", "type", "class", "class_name", "model", "arch")
 _LARGEST, _DEEPEST = 200_000, 4
 
 
@@ -104,9 +105,10 @@ def holders(wanted: frozenset[str], file: File) -> list[Holder]:
 
 
 def targets(name: str, file: File) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what files of settings make a class with: `params` of a `target: package.Name`, or those of `_target_`."""
+    """Yield what files of settings make a class with: what stands beside its name, or is the `params` of it."""
+    naming = re.compile(rf"\b(target_?|{'|'.join(_NAMING)})\"?:.*\b{re.escape(name)}\b")
     for path in _files(file):
-        if not re.search(rf"target_?\"?:.*\.{re.escape(name)}\b", path.read_text(encoding="utf-8", errors="replace")):
+        if not naming.search(path.read_text(encoding="utf-8", errors="replace")):
             continue
         try:
             value = read_settings(path)
@@ -122,6 +124,8 @@ def _made_in(value: object, name: str) -> Iterator[dict[str, object]]:
             yield dict(cast("dict[str, object]", value.get("params") or {}))
         elif str(value.get("_target_", "")).endswith(f".{name}"):
             yield {key: entry for key, entry in value.items() if not key.startswith("_")}
+        elif any(value.get(key) == name for key in _NAMING):  # beside what it is made with
+            yield {key: entry for key, entry in value.items() if value.get(key) != name}
     for entry in inner:
         yield from _made_in(entry, name)
 

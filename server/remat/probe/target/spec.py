@@ -28,6 +28,7 @@ class Spec:
     """What the comment says. `model`, `inputs` and `loss` are expressions, to be evaluated in the file.
 
     `args`: the command line of a script, for what it reads of it. `config`: the file that a configuration is read from.
+    `names`: a mapping of names of the file to what they stand for, where it works them out from data.
     """
 
     line: int = 0
@@ -42,6 +43,7 @@ class Spec:
     loss: str | None = None
     args: str | None = None
     config: str | None = None
+    names: str | None = None
 
 
 NOTHING = Spec()
@@ -133,6 +135,7 @@ def _read(line: int, call: str, place: Location) -> Spec:
         loss=_expression(arguments, "loss"),
         args=_literal(arguments, "args", str, place),
         config=_literal(arguments, "config", str, place),
+        names=_expression(arguments, "names"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ _state = {"installed": False, "strict": 0}
 def nothing_written() -> Iterator[None]:
     """Inside it, what would change a file or start a process raises PermissionError."""
     if not _state["installed"]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch._dynamo")  # it makes folders as it is imported, and can't be imported twice
         sys.addaudithook(_refuse)
         _state["installed"] = True
     _state["strict"] += 1

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from remat.probe.built import FactMissingError
+from remat.probe.made_with import remember
 from remat.probe.target.asides import left_out
+from remat.probe.target.loading import DataMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +22,17 @@ class HollowError(ValueError):
     """What was made has no parameters: it was not told of what to make them."""
 
 
-_OF_ARGUMENTS = (TypeError, ValueError, RuntimeError, AttributeError, AssertionError, LookupError, OSError, NameError)
+_OF_ARGUMENTS = (
+    TypeError,
+    ValueError,
+    RuntimeError,
+    AttributeError,
+    AssertionError,
+    LookupError,
+    OSError,
+    NameError,
+    FactMissingError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,12 @@ class Arguments:
 
     def call(self, callee: Callee[object]) -> object:
         function = getattr(callee, self.method) if self.method else callee
-        return function(*(make() for make in self.positional), **{name: make() for name, make in self.named})
+        positional = tuple(make() for make in self.positional)
+        named = {name: make() for name, make in self.named}
+        made = function(*positional, **named)
+        if isinstance(made, nn.Module):
+            remember(made, (*positional, *named.values(), named))
+        return made
 
 
 @dataclass(slots=True)
@@ -54,9 +71,9 @@ class Ways:
         while True:
             try:
                 return _with_parameters(self.ways[0].call(callee))
-            except FactMissingError:
-                raise
             except _OF_ARGUMENTS as error:
+                if isinstance(error, FactMissingError) and not isinstance(error, DataMissingError):
+                    raise
                 if first is None:
                     first, said = error, self.said()
                 if len(self.ways) == 1 and self.later is not None:
@@ -65,7 +82,7 @@ class Ways:
                 if len(self.ways) > 1:
                     del self.ways[0]
                     continue
-                asked = self._asked(first, said)
+                asked = None if isinstance(first, FactMissingError) else self._asked(first, said)
                 if asked is None:
                     raise first from None
                 raise asked from first

@@ -1,0 +1,31 @@
+"""What the source of a forward tells of one of its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a forward does with one parameter."""
+
+    rank: int | None = None
+    """how many sizes it unpacks"""
+    consumer: nn.Module | None = None
+    """the module with weights that sees it first"""
+    flattened: bool = False
+    """it is flattened before"""
+    keys: tuple[str, ...] = ()
+    """entries it is asked for, where it is a mapping"""
+    changed: bool = False
+    """its sizes are not those it came with, so what is found out later is not about it"""
+    turned: bool = False
+    """its axes change places before its consumer sees it"""
+    last_turned: bool = False
+    """its last axis is another one then"""
+    added: int = 0
+    """axes it is given before"""
