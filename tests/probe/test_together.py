@@ -38,7 +38,9 @@ def counting(built: Built) -> tuple[Built, list[str]]:
     return replace(built, make_model=make), made
 
 
-@pytest.mark.parametrize(("name", "device"), [("llama", "cuda"), ("mixtral", "cuda"), ("conv_net", "cpu"), ("t5", "cpu")])
+@pytest.mark.parametrize(
+    ("name", "device"), [("llama", "cuda"), ("mixtral", "cuda"), ("conv_net", "cpu"), ("t5", "cpu")]
+)
 def test_each_is_told_what_it_is_told_alone(name: str, device: str) -> None:
     variants = tuple(replace(BASE, name=optimizer, optimizer=optimizer) for optimizer in OPTIMIZERS)
     alone = [results(MODELS[name](), (variant,), device)[0] for variant in variants]
@@ -63,3 +65,14 @@ def test_an_optimizer_that_does_not_exist_spoils_only_its_own_answer() -> None:
         list(answers.of(wrong, perceptron(), lambda: None))
     (right,) = answers.of(BASE, perceptron(), lambda: None)
     assert right == results(perceptron(), (BASE,))[0]
+
+
+def test_what_was_estimated_before_is_answered_from_memory_under_its_new_name() -> None:
+    built, made = counting(perceptron())
+    known: dict[Variant, VariantResult] = {}
+    request = Request("m.py:M", (BASE,))
+    (first,) = Answers(built, request, known).of(BASE, built, lambda: None)
+    again = replace(BASE, name="again")
+    (second,) = Answers(built, replace(request, variants=(again,)), known).of(again, built, lambda: None)
+    assert len(made) == 1
+    assert second == replace(first, name="again")

@@ -33,11 +33,14 @@ if TYPE_CHECKING:
 class Answers:
     """Answers the variants of one request, in their order."""
 
-    def __init__(self, built: Built, request: Request) -> None:
+    def __init__(self, built: Built, request: Request, known: dict[Variant, VariantResult] | None = None) -> None:
+        """`known`: estimates made before for such a request, by variants without a name; those made now are added."""
         if request.mode != "estimate" and request.device == "cuda" and request.gpu is None and why_not("cuda") is None:
             request = replace(request, gpu=torch.cuda.get_device_name(device_here("cuda")))
         self._built, self._request = built, request
-        self._together = Together([_settled(built, variant) for variant in request.variants])
+        self._known = {} if known is None else known
+        settled = [_settled(built, variant) for variant in request.variants]
+        self._together = Together([variant for variant in settled if replace(variant, name="") not in self._known])
 
     def of(self, variant: Variant, told: Built, begin_measuring: Callable[[], None]) -> Iterator[Event]:
         """`told`: what is built, saying what it does while it is estimated. Raises what the user's code does, and why
@@ -82,6 +85,9 @@ class Answers:
         request = self._request
         if is_rank():
             return None
+        plain = replace(variant, name="")
+        if plain in self._known:
+            return replace(self._known[plain], name=variant.name)
         try:
             simulated = self._together.simulate(told, variant, request.device, request.gpu)
         except Exception as error:
@@ -93,7 +99,8 @@ class Answers:
         if file is not None and request.mode != "measure":
             write_snapshot(snapshot_of(traced.log, request.device, "estimated"), file)
         result = estimated(told, variant, traced, request.device, request.gpu)
-        return _noted(result, simulated.sizes, simulated.notes)
+        self._known[plain] = _noted(result, simulated.sizes, simulated.notes)
+        return self._known[plain]
 
 
 def _settled(built: Built, variant: Variant) -> Variant:

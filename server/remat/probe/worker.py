@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from remat.probe.built import Built, Inputs
     from remat.probe.guards import Channel
-    from remat.probe.messages import Event, Request
+    from remat.probe.messages import Event, Request, Variant, VariantResult
 
     Stage: TypeAlias = Literal["build", "forward", "backward", "measure"]
     Say: TypeAlias = Callable[[Event], None]
@@ -33,6 +33,8 @@ _now = ["import"]
 """what is being done, for the last word of a process that is ended"""
 _built: dict[tuple[str, str], Built] = {}
 """by target and folder"""
+_estimated: dict[tuple[str, str, str, str | None], dict[Variant, VariantResult]] = {}
+"""by target, folder, device and GPU; the parent ends this process when files change"""
 
 
 def main() -> None:
@@ -43,15 +45,21 @@ def main() -> None:
     from remat.probe.ranks.spoken import is_rank, wait_for_the_end  # noqa: PLC0415
 
     channel = open_channel()
-    guarded = False
-    for line in channel.requests:
+    for number, line in enumerate(channel.requests):
         request = read_request(line)
-        if not guarded:
+        if number == 0:
             guard(channel, lambda: _now[0], request.limits.memory_bytes)
-            guarded = True
         _serve(request, channel)
+        if number == 0:
+            _set_imports_apart()
     if is_rank():
         wait_for_the_end()
+
+
+def _set_imports_apart() -> None:
+    """Torch and its like are large: to look through them for garbage takes a fifth of a second, every few estimates."""
+    gc.collect()
+    gc.freeze()
 
 
 def _bring_own_package() -> None:
@@ -118,7 +126,7 @@ def _answer(request: Request, say: Say) -> None:
         from remat.probe.answering import Answers  # noqa: PLC0415  (it needs torch)
 
         built = _resolved(request.target, request.folder)
-        answers = Answers(built, request)
+        answers = Answers(built, request, _known_for(request))
         gc.freeze()  # torch is large: looking through all of it for garbage takes a fifth of a second each time
     except BaseException as error:  # noqa: BLE001  (any code of the user's; it may exit)
         say(_failure(None, error))
@@ -149,6 +157,16 @@ def _resolved(target: str, folder: str) -> Built:
     if (target, folder) not in _built:
         _built[target, folder] = resolve(target, folder)
     return _built[target, folder]
+
+
+def _known_for(request: Request) -> dict[Variant, VariantResult] | None:
+    """The estimates that were made for such a request; a measurement may change what they say of a GPU's context."""
+    if request.mode != "estimate":
+        _estimated.clear()
+        return None
+    if request.snapshot is not None:
+        return None
+    return _estimated.setdefault((request.target, request.folder, request.device, request.gpu), {})
 
 
 def _begin_measuring(tell: Callable[[Stage], None]) -> None:
