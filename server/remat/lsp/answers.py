@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from remat.lsp.analyst import Analyst, Question
+from remat.lsp.one_thread import OneThread
 from remat.protocol import Snapshot
 from remat.surroundings import read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from remat.finding import Finding
     from remat.lsp.plans import Prepared
     from remat.protocol import DiagnoseParams, Diagnosis, PlanAnswer, PlanParams
 
-T = TypeVar("T")
 _LARGEST_CODE = 4 * 1024 * 1024  # bytes
 
 
@@ -28,7 +26,7 @@ class Answers:
     """Has an analyst of its own: the other one may be busy with what the user types."""
 
     def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
+        self._thread = OneThread("remat-answers")
         self._analyst = Analyst(_silent, _silent)
         self._ended = Event()
 
@@ -42,27 +40,22 @@ class Answers:
         """
         unwanted = Event()
         try:
-            return await self._in_turn(partial(self._diagnosed, params, like, texts, encoding, unwanted))
+            return await self._thread.do(partial(self._diagnosed, params, like, texts, encoding, unwanted))
         finally:
             unwanted.set()
 
     async def plan(self, params: PlanParams, like: Analyst, path: str, text: str) -> Prepared | PlanAnswer:
         """The edits of `text`, the file at `path`, that write a plan into it."""
-        return await self._in_turn(partial(self._planned, params, like, path, text))
+        return await self._thread.do(partial(self._planned, params, like, path, text))
 
     async def snapshot(self, path: str) -> Snapshot:
         """What a run recorded. Raises OSError, and ValueError where the file is no snapshot."""
-        return await self._in_turn(partial(_recorded, Path(path)))
-
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        self._pool = self._pool or ThreadPoolExecutor(1, "remat-answers")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await self._thread.do(partial(_recorded, Path(path)))
 
     def end(self) -> None:
         """Let the thread stop at its next line of a log."""
         self._ended.set()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._thread.end()
 
     def _diagnosed(
         self, params: DiagnoseParams, like: Analyst, texts: Mapping[str, str], encoding: str, unwanted: Event

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from remat.lsp.advices import answer_of, plan_of
+from remat.lsp.one_thread import OneThread
 from remat.probe import gpus, run
 from remat.probe.messages import Environment, Failure, Log, Progress, Request, VariantResult
 from remat.protocol import ProbeAnswer, ProbeCard, ProbeProgress
@@ -32,7 +32,7 @@ class Probes:
 
     def __init__(self, progress: Callable[[ProbeProgress], None], log: Callable[[str], None]) -> None:
         self._progress, self._log = progress, log
-        self._pool: ThreadPoolExecutor | None = None
+        self._thread = OneThread("remat-probes")
         self._lock = threading.Lock()
         self._worker: run.Worker | None = None
         self._kept_for: tuple[str, str, str] | None = None
@@ -56,9 +56,8 @@ class Probes:
         """`work` is told what is set when nobody wants its answer any more, and how to say something meanwhile."""
         loop = asyncio.get_running_loop()
         unwanted = threading.Event()
-        self._pool = self._pool or ThreadPoolExecutor(1, "remat-probes")
         try:
-            return await loop.run_in_executor(self._pool, partial(work, unwanted, partial(self._from_thread, loop)))
+            return await self._thread.do(partial(work, unwanted, partial(self._from_thread, loop)))
         except asyncio.CancelledError:
             unwanted.set()
             if self._asking is unwanted:  # not the worker of another request
@@ -74,8 +73,7 @@ class Probes:
         self._cancel()
         if self._idle is not None:
             self._idle.cancel()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._thread.end()
 
     def _from_thread(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         if not loop.is_closed():
