@@ -538,3 +538,84 @@ def test_a_forward_without_gradients_is_said_to_be_one(tmp_path: Path, ask: Ask)
     assert found.missing is not None
     assert "runs without gradients" in found.message
     assert "inference.py:11" in found.message
+
+
+SERIES = """
+    class Net(nn.Module):
+        def __init__(self, {parameter}=7, length=96):
+            super().__init__()
+            self.linear = nn.Linear(length, 24)
+
+        def forward(self, x):
+            return self.linear(x.permute(0, 2, 1)).permute(0, 2, 1)
+"""
+
+
+def test_a_layer_over_time_is_no_layer_over_channels(tmp_path: Path, ask: Ask) -> None:
+    call = "\n    model = Net(enc_in=7)\n"
+    body = SERIES.format(parameter="enc_in").replace("enc_in=7", "enc_in") + call
+    assert "x: float[batch, 96, 7]" in inputs(ask, tmp_path, "over_time", body)
+    write(tmp_path, unnamed=HEAD + SERIES.format(parameter="anything"))
+    asked = failure(ask(tmp_path, "unnamed.py:Net"))
+    assert asked.missing is not None
+    assert "`x` of `Net.forward`" in asked.message  # how many series there are, nothing tells
+
+
+def test_spectra_are_told_from_pictures_where_a_forward_adds_their_channel(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 8, 3, 2)
+            self.linear = nn.Linear(8 * 39, 16)
+
+        def forward(self, inputs):
+            out = self.conv(inputs.unsqueeze(1))
+            return self.linear(out.permute(0, 2, 1, 3).flatten(2))
+    """
+    assert "inputs: float[batch, seq, 80]" in inputs(ask, tmp_path, "spectra", body)
+
+
+@pytest.mark.parametrize(
+    "way", ["if image.ndim != 3:\n                raise ValueError", "assert len(image.shape) == 3"]
+)
+def test_as_many_axes_as_a_forward_insists_on(tmp_path: Path, ask: Ask, way: str) -> None:
+    body = f"""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(64, 16)
+
+        def forward(self, image):
+            {way}
+            return self.linear(image)
+    """
+    assert "image: float[batch, seq, 64]" in inputs(ask, tmp_path, f"axes_{len(way)}", body)
+
+
+def test_linear_layers_that_users_write_tell_a_width_and_least_squares_a_shape(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Spline(nn.Module):
+        def __init__(self, in_features, out_features):
+            super().__init__()
+            self.in_features = in_features
+            fitted = torch.linalg.lstsq(torch.randn(in_features, 12, 5), torch.randn(in_features, 12, out_features))
+            self.weight = nn.Parameter(fitted.solution.sum(1))
+
+        def forward(self, x):
+            assert x.size(-1) == self.in_features
+            return x @ self.weight
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([Spline(48, 16), Spline(16, 3)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+    """
+    said = inputs(ask, tmp_path, "splines", body)
+    assert "x: float[batch, 48]" in said
+    assert "least squares are taken to have a solution" in said

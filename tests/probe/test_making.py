@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -546,3 +547,147 @@ def test_decorators_that_only_document_may_be_those_of_another_version(tmp_path:
     """
     write(tmp_path, documented=text)
     assert result(ask(tmp_path, "documented.py:Documented")).allocated_bytes > 0
+
+
+def test_a_name_that_hangs_on_data_is_given_by_a_line(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    with open("corpus-that-is-not-there.txt") as file:
+        text = file.read()
+    letters = sorted(set(text))
+    letter_count = len(letters)
+
+    class Letters(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(letter_count, 8)
+
+        def forward(self, idx):
+            return self.embedding(idx)
+
+    model = Letters()
+    """
+    write(tmp_path, letters=text)
+    asked = missing(ask, tmp_path, "letters.py:Letters")
+    assert asked.fact == "`letter_count`, which is worked out from corpus-that-is-not-there.txt, which is not there"
+    assert "add above line 7 of " in asked.how
+    filled = textwrap.dedent(text).lstrip().splitlines()
+    filled.insert(6, '# remat: probe(names={"letter_count": 65})')
+    (tmp_path / "letters_filled.py").write_text("\n".join(filled))
+    assert "int[batch, seq]" in str(result(ask(tmp_path, "letters_filled.py:Letters")).assumptions)
+
+
+def test_a_configuration_that_needs_values_is_spelled_in_the_question(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    from dataclasses import dataclass
+    from typing import Union
+    import torch
+    from torch import nn
+
+    @dataclass
+    class OneConfig:
+        width: int
+        depth: int = 2
+
+    @dataclass
+    class OtherConfig:
+        rank: int
+
+    class Either(nn.Module):
+        def __init__(self, inner: Union[OneConfig, OtherConfig], classes: int):
+            super().__init__()
+            self.last = nn.Linear(inner.width, classes)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    write(tmp_path, either=text)
+    asked = missing(ask, tmp_path, "either.py:Either")
+    assert "model=Either(inner=OneConfig(width=…), classes=…)" in asked.how
+
+
+def test_settings_beside_the_name_of_a_class_are_what_it_is_made_with(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, by_name=MLP.format(name="ByName"))
+    settings = {"model_params": {"name": "ByName", "width": 24, "classes": 3, "patience": 9}, "lr": 0.1}
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "by_name.json").write_text(json.dumps(settings))
+    said = str(result(ask(tmp_path, "by_name.py:ByName")).assumptions)
+    assert "ByName is made as configs/by_name.json says" in said
+    assert "float[batch, 24]" in said
+
+
+def test_the_options_of_the_script_around_a_model_are_meant_not_those_of_one_inside(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import argparse
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default={width})
+    parser.add_argument("--classes", type=int, default=3)
+    args = parser.parse_args()
+    """
+    model = """
+    import torch
+    from torch import nn
+
+    class Around(nn.Module):
+        def __init__(self, configs):
+            super().__init__()
+            self.last = nn.Linear(configs.width, configs.classes)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    for folder in ("models", "other"):
+        (tmp_path / folder).mkdir()
+    write(tmp_path / "models", around=model)
+    write(tmp_path, run_around=script.format(width=24))
+    write(tmp_path / "other", run_other=script.format(width=99))
+    assert "float[batch, 24]" in str(result(ask(tmp_path, "models/around.py:Around")).assumptions)
+
+
+def test_a_file_with_the_name_of_its_package_hides_it_not(tmp_path: Path, ask: Ask) -> None:
+    inside = tmp_path / "decider" / "models"
+    inside.mkdir(parents=True)
+    write(inside, base="import torch\nfrom torch import nn\n\nclass Base(nn.Module):\n    pass\n")
+    text = """
+    import torch
+    from torch import nn
+    from decider.models.base import Base
+
+    class Decider(Base):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.last(x)
+    """
+    write(inside, decider=text)
+    assert result(ask(tmp_path, "decider/models/decider.py:Decider")).allocated_bytes > 0
+
+
+def test_a_folder_that_is_named_like_a_file_is_no_file(tmp_path: Path, ask: Ask) -> None:
+    for folder in (tmp_path / "beside.py", tmp_path / "inner", tmp_path / "inner" / "below.py"):
+        folder.mkdir()
+    write(tmp_path / "inner", alone=MLP.format(name="Alone") + "\n    model = Alone(8, 2)\n")
+    assert result(ask(tmp_path, "inner/alone.py:Alone")).allocated_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("module", "listed", "named"),
+    [
+        ("sound_tools_x", "setup(install_requires=['acme-sound-tools-x>=0.7', 'torch'])", "acme-sound-tools-x"),
+        ("tltorch", "", "tensorly-torch"),
+        ("some_thing_x", "", "some_thing_x"),
+    ],
+)
+def test_what_to_install_is_what_the_project_lists(
+    tmp_path: Path, ask: Ask, module: str, listed: str, named: str
+) -> None:
+    (tmp_path / "setup.py").write_text(listed)
+    text = f"import torch\nimport {module}\n\nclass Needs(torch.nn.Module):\n    hook = {module}.hook\n"
+    write(tmp_path, needs=text)
+    asked = missing(ask, tmp_path, "needs.py:Needs")
+    assert f"`{module}` is imported and not installed" in asked.fact
+    assert asked.how.endswith(f"-m pip install {named}")
