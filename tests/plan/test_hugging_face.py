@@ -98,6 +98,15 @@ def test_every_nth_layer_is_counted_by_transformers_where_it_can() -> None:
     assert "not these" in refused(LOOP, Plan("first-3", ALL.blocks), "transformers=5.24.0").why
 
 
+@pytest.mark.parametrize("text", [LOOP, TRAINER])
+def test_a_selective_plan_hands_its_policy_over_beside_the_model(text: str) -> None:
+    result = written(text, Plan("selective", ALL.blocks))
+    said = 'enable(gradient_checkpointing_kwargs={"use_reentrant": False, "context_fn": selective_contexts})'
+    assert f"model.gradient_checkpointing_{said}" in result
+    assert result.index("def selective_contexts") < result.index("model = ")
+    assert "gradient_checkpointing=True" not in result
+
+
 def test_an_encoder_inside_of_a_class_is_switched_on_where_it_is_made() -> None:
     text = (
         "from torch import nn\nfrom transformers import AutoModel\n\n\nclass Tagger(nn.Module):\n"

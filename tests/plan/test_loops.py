@@ -12,6 +12,7 @@ from remat.lint.check import check
 from remat.lint.rule import Context
 from remat.plan.plan import Blocks, ByHand, Place, Plan, Written
 from remat.plan.write import write
+from remat.versions import Versions
 
 HEAD = """\
 import torch
@@ -51,6 +52,7 @@ def written(text: str, plan: Plan = ALL, place: Place | None = None) -> str:
     compile(result.removeprefix("\ufeff"), "tower.py", "exec")
     assert check(result) == []
     assert result.count("import checkpoint\n") <= 1
+    assert len(re.findall("(?m)^import torch$", result)) <= 1
     return result
 
 
@@ -219,10 +221,35 @@ def test_half_typed_code_is_not_edited() -> None:
     assert "does not parse" in refused(tower("for block in self.blocks:\n    x = block(x")).why
 
 
-def test_a_selective_plan_is_code_to_write_with_its_policy() -> None:
-    outcome = refused(tower("for block in self.blocks:\n    x = block(x)\nreturn x"), Plan("selective", ALL.blocks))
-    assert outcome.why == "Selective checkpointing wants a policy that belongs to the model"
-    assert "checkpoint(block, x, use_reentrant=False, context_fn=contexts)" in outcome.code
+SELECTIVE = Plan("selective", ALL.blocks)
+
+
+def test_a_selective_plan_brings_its_policy_along_above_the_class_and_its_comments() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    result = written(text.replace("class Tower", "# of blocks\n@final\nclass Tower"), SELECTIVE)
+    assert "import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts\n" in result
+    assert "    torch.ops.aten.addmm.default,\n" in result
+    assert "create_selective_checkpoint_contexts(keep_products)\n\n\n# of blocks\n@final\nclass Tower" in result
+    assert "x = checkpoint(block, x, use_reentrant=False, context_fn=selective_contexts)" in result
+
+
+def test_the_policy_has_names_that_nothing_else_has_and_torch_is_imported_for_it() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x").replace(
+        "import torch\n", "keep_products = 1\n", 1
+    )
+    result = written(text, SELECTIVE)
+    assert "def keep_products2(ctx, op" in result
+    assert "\nimport torch\n" in result
+    assert result.index("\nimport torch\n") < result.index("torch.ops.")
+
+
+def test_a_selective_plan_wants_a_torch_that_has_it_and_is_shown_where_the_loop_does_not_allow_it() -> None:
+    text = tower("for block in self.blocks:\n    x = block(x)\nreturn x")
+    outcome = write(text, Place("Tower"), SELECTIVE, Context(Versions.parse("torch=2.3.1")))
+    assert isinstance(outcome, ByHand)
+    assert "torch before 2.4" in outcome.why
+    twice = refused(text.replace("x = block(x)", "x = block(block(x))"), SELECTIVE)
+    assert "checkpoint(block, x, use_reentrant=False, context_fn=contexts)" in twice.code
 
 
 TWO = """

@@ -101,7 +101,7 @@ def blocks_of(result: VariantResult) -> tuple[Blocks, ...]:
     return tuple(Blocks(one.module, one.count, total[one.module]) for one in result.checkpointed)
 
 
-@pytest.mark.parametrize("way", ["all", "every-2", "first-3"])
+@pytest.mark.parametrize("way", ["all", "every-2", "first-3", "selective"])
 @pytest.mark.parametrize("text", [BLOCK, SEQUENCE, TWO], ids=["loop", "sequence", "two lists"])
 def test_the_edited_model_needs_what_the_variant_was_said_to_need(
     tmp_path: Path, ask: Ask, text: str, way: str
@@ -109,7 +109,7 @@ def test_the_edited_model_needs_what_the_variant_was_said_to_need(
     check_applied(tmp_path, ask, text, way)
 
 
-@pytest.mark.parametrize("way", ["all", "every-3"])
+@pytest.mark.parametrize("way", ["all", "every-3", "selective"])
 def test_transformers_switch_on_the_next_line_does_as_the_probe_said(tmp_path: Path, ask: Ask, way: str) -> None:
     check_applied(tmp_path, ask, LLAMA, way)
 
@@ -130,6 +130,8 @@ def check_applied(folder: Path, ask: Ask, text: str, way: str) -> None:
     edited = apply_edits(text, outcome.edits)
     assert check(edited, CONTEXT) == []
     write(folder, **{f"{name}_edited": edited})
+    if where.isdecimal():  # the line that makes the model, wherever it is now
+        where = str(edited.splitlines().index(text.splitlines()[int(where) - 1]) + 1)
     after = result(ask(folder, f"{name}_edited.py:{where}"))
     assert after.active, edited
     assert after.allocated_bytes == planned.allocated_bytes, edited

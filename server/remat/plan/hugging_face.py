@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.finding import apply_edits
+from remat.finding import Edit, apply_edits
 from remat.lint.code.source import Source
 from remat.lint.code.syntax import dotted, is_literal
 from remat.lint.edits import add_argument, replace
@@ -18,6 +18,7 @@ from remat.lint.kv_cache.training_script import read_script
 from remat.lint.kv_cache.turning_cache_off import line_beside
 from remat.plan.differing import one_edit
 from remat.plan.plan import ByHand, Written
+from remat.plan.selective import policy
 
 if TYPE_CHECKING:
     from remat.lint.code.source import Call
@@ -96,14 +97,19 @@ def _kept_as(call: Call) -> str | None:
 
 def write_for_library(source: Source, made: Made, plan: Plan, context: Context) -> Outcome:
     script, switch = read_script(source), _Switch.of(context.versions)
-    settings = '{"use_reentrant": False}'
+    settings, policies = '{"use_reentrant": False}', list[Edit]()
+    if plan.way == "selective":
+        span = source.span(made.call.place, made.call.node)
+        contexts, _, policies = policy(source, span.start if span else 0)
+        settings = settings.replace("}", f', "context_fn": {contexts}}}')
     if source.text.count("'") > source.text.count('"'):
         settings = settings.replace('"', "'")
     given = [f"every_n_layers={plan.every}"] if plan.every > 1 else []
     line = f"{made.name or 'model'}.{switch.method}({', '.join([*given, f'{switch.settings}={settings}'])})"
     if why := _why_not(script, plan, switch, context):
         return ByHand(why, line if plan.way == "all" else "")
-    arguments = _training_arguments(script) if plan.every == 1 and not (made.name or "").startswith("self.") else None
+    by_arguments = plan.way == "all" and not (made.name or "").startswith("self.")  # which hold what JSON can
+    arguments = _training_arguments(script) if by_arguments else None
     if arguments is not None:
         return _in_arguments(source, arguments, switch, settings, line)
     if made.name is None:
@@ -112,7 +118,8 @@ def write_for_library(source: Source, made: Made, plan: Plan, context: Context) 
     if edit is None:
         return ByHand("The line that makes the model holds more than that", line)
     what = f"`{made.name}` checkpoints with transformers' own switch, on the line after it is made"
-    return Written((edit,), what, tuple(_about_mode(source, made)))
+    what += ", keeping what products and attention make" if plan.way == "selective" else ""
+    return Written((*policies, edit), what, tuple(_about_mode(source, made)))
 
 
 def _why_not(script: Script, plan: Plan, switch: _Switch, context: Context) -> str | None:
@@ -120,7 +127,7 @@ def _why_not(script: Script, plan: Plan, switch: _Switch, context: Context) -> s
         return "transformers before 4.35 takes no use_reentrant: update it first"
     if plan.every > 1 and not switch.counts_layers:
         return "transformers before 5.23 checkpoints every layer or none, and its version here is older or not known"
-    if plan.way != "all" and plan.every == 1:
+    if plan.way not in {"all", "selective"} and plan.every == 1:
         return "transformers' own switch checkpoints every layer or every n-th, not these"
     if context.project.adapters_under_zero3:
         return "with adapters under ZeRO-3 non-reentrant checkpointing fails: frozen weights are empty by then"

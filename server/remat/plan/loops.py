@@ -9,6 +9,7 @@ from remat.lint.code.gradients import function_may_switch_off
 from remat.lint.layers.training_paths import runs_in_training
 from remat.plan.naming import class_attribute, imported
 from remat.plan.plan import ByHand, Written
+from remat.plan.selective import MODULE, policy
 from remat.plan.wrapping import Form, UnfitError, doubts, wrap_loop, wrap_sequence
 
 if TYPE_CHECKING:
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
     from remat.plan.plan import Blocks, Outcome, Plan
     from remat.plan.stacks import Ran
 
-MODULE = "torch.utils.checkpoint"
 _NOT_REENTRANT = "use_reentrant=False"
 _SELECTIVE = f"""\
 from functools import partial
 from {MODULE} import checkpoint, create_selective_checkpoint_contexts
 
-# keep what these make, and make the rest again (torch >= 2.5)
+# keep what these make, and make the rest again (torch >= 2.4)
 keep = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default]
 contexts = partial(create_selective_checkpoint_contexts, keep)
 
@@ -43,19 +43,30 @@ class _Part:
 
 def write_loops(source: Source, ran: list[tuple[int, Ran]], plan: Plan) -> Outcome:
     """`ran`: where each list of `plan.blocks` is run, by its place in there."""
-    function, edits = imported(source, MODULE, "checkpoint")
+    function, last, edits = _called(source, ran, plan)
     notes: list[str] = []
     try:
         parts = [part for part in _parts(ran, plan) if part is not None]
         for part in parts:
-            more, said = _edits(source, part, function)
+            more, said = _edits(source, part, function, last)
             edits += [edit for edit in more if edit not in edits]
             notes += [note for note in said if note not in notes]
     except UnfitError as error:
         return ByHand(_sentence(error), _by_hand(plan, function))
     lists = " and ".join(f"`{part.ran.layers}`" for part in parts)
     what = f"{_which(plan)} {lists} now {'runs' if plan.first is None else 'run'} under checkpoint() in training"
+    what += ", which keeps what products and attention make" if plan.way == "selective" else ""
     return Written(tuple(edits), what, tuple(notes))
+
+
+def _called(source: Source, ran: list[tuple[int, Ran]], plan: Plan) -> tuple[str, str, list[Edit]]:
+    """How the file calls checkpoint(), what ends that call, and the edits that both need."""
+    if plan.way != "selective":
+        (function,), edits = imported(source, MODULE, "checkpoint")
+        return function, _NOT_REENTRANT, edits
+    start = min(part.piece.start for _, one in ran for part in one.owner.parts)
+    contexts, (function,), edits = policy(source, start, "checkpoint")
+    return function, f"{_NOT_REENTRANT}, context_fn={contexts}", edits
 
 
 def _which(plan: Plan) -> str:
@@ -70,13 +81,11 @@ def _parts(ran: list[tuple[int, Ran]], plan: Plan) -> list[_Part | None]:
     before = 0
     for number, one in ran:
         blocks = plan.blocks[number]
-        if plan.way == "selective":
-            raise UnfitError("selective checkpointing wants a policy that belongs to the model")
         if plan.way.startswith("modules:"):
             raise UnfitError("single modules are named")
         if plan.every > 1 and before % plan.every:
             raise UnfitError(f"one block in {plan.every} is counted through several lists of blocks")
-        if plan.way == "all" and blocks.count != blocks.of:
+        if plan.way in {"all", "selective"} and blocks.count != blocks.of:
             raise UnfitError(f"`{one.layers}` holds {blocks.of} modules, of which {blocks.count} are blocks")
         first = None if plan.first is None else min(plan.first - before, blocks.of)
         if first is None or first > 0:
@@ -85,7 +94,7 @@ def _parts(ran: list[tuple[int, Ran]], plan: Plan) -> list[_Part | None]:
     return found
 
 
-def _edits(source: Source, part: _Part, function: str) -> tuple[list[Edit], list[str]]:
+def _edits(source: Source, part: _Part, function: str, last: str) -> tuple[list[Edit], list[str]]:
     position = ""
     edits: list[Edit] = []
     owner = part.ran.owner.name
@@ -97,7 +106,7 @@ def _edits(source: Source, part: _Part, function: str) -> tuple[list[Edit], list
         about = f"so many of {part.ran.layers}, from the first on"
         position, edits = _setting(source, owner, "checkpoint_first", part.first, about)
         position = f"{{i}} < {position}"
-    form = Form(function, _NOT_REENTRANT, position)
+    form = Form(function, last, position)
     notes: list[str] = []
     trained = [stack for stack in part.ran.loops if _trains(stack.loop)]
     for stack in trained:

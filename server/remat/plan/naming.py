@@ -21,15 +21,20 @@ _IMPORT = re.compile(r"(?:import|from)[ \t]+(?P<module>\.*[\w.]*)")
 _FUTURE = "__future__"
 
 
-def imported(source: Source, module: str, name: str) -> tuple[str, list[Edit]]:
-    """How the file spells `module.name`, and the edit that imports it where nothing does yet."""
-    known = spelling(source, module, name)
-    if known is not None and not _bound_below(source, known.split(".")[0]):
-        return known, []
-    taken = any(name in place.parsed.names for place in source.places) or _bound_below(source, name)
-    free = f"torch_{name}" if taken else name
-    wanted = f"from {module} import {name}" + ("" if free == name else f" as {free}")
-    return free, [_import_line(source, module, wanted)]
+def imported(source: Source, module: str, *names: str) -> tuple[tuple[str, ...], list[Edit]]:
+    """How the file spells each `module.name`, and the edit that imports those which nothing does yet."""
+    spelled: list[str] = []
+    wanted: list[str] = []
+    for name in names:
+        known = spelling(source, module, name)
+        if known is not None and not _bound_below(source, known.split(".")[0]):
+            spelled.append(known)
+            continue
+        taken = any(name in place.parsed.names for place in source.places) or _bound_below(source, name)
+        spelled.append(f"torch_{name}" if taken else name)
+        wanted.append(f"{name} as torch_{name}" if taken else name)
+    line = f"from {module} import {', '.join(sorted(wanted))}"
+    return tuple(spelled), [_import_line(source, module, line)] if wanted else []
 
 
 def _bound_below(source: Source, name: str) -> bool:

@@ -15,6 +15,7 @@ from remat.plan.hugging_face import by_library, model_on, write_for_library
 from remat.plan.loops import write_loops
 from remat.plan.owners import bases, imported_at, owners_at
 from remat.plan.plan import ByHand, Written
+from remat.plan.selective import too_old
 from remat.plan.stacks import Code, Elsewhere, Library, Ran, find
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def _written(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
         return ByHand("Remat adds checkpointing and does not take it out", "call the blocks without checkpoint()")
     if not plan.blocks:
         return ByHand("the probe saw no block that this way checkpoints")
+    if plan.way == "selective" and too_old(context.versions):
+        return ByHand("torch before 2.4 has no selective checkpointing: update it first")
     source = Source(text)
     if not source.complete or "\r" in text.replace("\r\n", "\n"):
         return ByHand("the file does not parse as it is now", _CALL)

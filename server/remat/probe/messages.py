@@ -18,6 +18,17 @@ AS_WRITTEN = "as-written"
 """The checkpointing (or optimizer) the user's own code sets up, left as it is."""
 
 
+SELECTIVE_KEEPS = (
+    "mm.default",
+    "addmm.default",
+    "bmm.default",
+    "convolution.default",
+    "_scaled_dot_product_flash_attention.default",
+    "_scaled_dot_product_efficient_attention.default",
+    "_scaled_dot_product_flash_attention_for_cpu.default",
+)
+"""Operators of torch.ops.aten whose results the checkpointing "selective" keeps: matrix products and attention."""
+
 AGREES_WITHIN = 0.02
 """How far an estimate may be from a measurement, as a share of that, before it is said that it is wrong there."""
 

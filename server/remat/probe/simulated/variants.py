@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
 from remat.probe.libraries import is_hugging_face, without_adapters
-from remat.probe.messages import AS_WRITTEN
+from remat.probe.messages import AS_WRITTEN, SELECTIVE_KEEPS
 from remat.probe.simulated.blocks import repeated_blocks
 from remat.probe.simulated.checkpoint_calls import Chosen
 from remat.probe.simulated.fakes import cast_module
@@ -120,12 +121,7 @@ def _wrap(module: nn.Module, settings: dict[str, object]) -> None:
 
 def _selective_contexts() -> Callable[[], object]:
     """Keep the results of matrix products and attention, recompute the rest (torch >= 2.4)."""
-    aten = torch.ops.aten
-    keep = [
-        aten.mm.default, aten.addmm.default, aten.bmm.default, aten.convolution.default,
-        aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
-        aten._scaled_dot_product_flash_attention_for_cpu.default,
-    ]  # fmt: skip
+    keep = [attrgetter(name)(torch.ops.aten) for name in SELECTIVE_KEEPS]
     return partial(torch_checkpoint.create_selective_checkpoint_contexts, keep)
 
 
