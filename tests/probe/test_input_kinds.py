@@ -619,3 +619,18 @@ def test_linear_layers_that_users_write_tell_a_width_and_least_squares_a_shape(t
     said = inputs(ask, tmp_path, "splines", body)
     assert "x: float[batch, 48]" in said
     assert "least squares are taken to have a solution" in said
+
+
+def test_masks_are_not_stretched_over_a_batch_of_one(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 16)
+
+        def forward(self, tokens, mask):
+            x = self.embedding(tokens)
+            scores = (x @ x.transpose(1, 2)).unsqueeze(1)
+            return scores.masked_fill(mask == 0, -1e9).softmax(-1).squeeze(1) @ x
+    """
+    assert "mask: bool[seq, seq]" in inputs(ask, tmp_path, "masked", body)

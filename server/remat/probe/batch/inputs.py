@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import itertools
 import re
 import time
 import traceback
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch._guards import detect_fake_mode
@@ -17,10 +16,10 @@ from torch._guards import detect_fake_mode
 from remat.probe.batch.asked_inputs import ask_for
 from remat.probe.batch.candidates import by_name, candidates, facts
 from remat.probe.batch.data_sides import sides_of_data
-from remat.probe.batch.forward_source import commented_types, real_forward
 from remat.probe.batch.forward_use import first_with_weights, uses
 from remat.probe.batch.losses import own_loss
 from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
+from remat.probe.batch.taken import parameters
 from remat.probe.batch.use import Use
 from remat.probe.built import FactMissingError
 from remat.probe.simulated.fakes import OneDevice
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from remat.probe.batch.candidates import Facts
     from remat.probe.batch.shapes import Value
+    from remat.probe.batch.taken import Taken
     from remat.probe.built import Inputs
     from remat.probe.messages import Location
     from remat.probe.target.spec import Spec
@@ -47,12 +47,9 @@ _LENGTHS = (
     "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
 )  # fmt: skip
 _POSITIONS = re.compile(r"pos(ition)?(al)?s?_?(emb|enc|table|ids|$)|wpe")
-_TENSOR = re.compile(r"(torch\.)?((Long|Int|Float|Half|Bool)?Tensor)")
-_TENSORS = re.compile(r"((typing\.)?(list|sequence)\[)(torch\.)?tensor\]")
-_MAPPINGS = re.compile(r"list\[(typing\.)?dict\[str, (torch\.)?tensor\]\]")
-_PLAIN: dict[str, int | float] = {"int": 0, "float": 1.0, "bool": False}
 _OBJECTS = 10  # in a picture, for models that find objects
 _PICTURE = (480, 640)  # for models that resize what they are given
+_SEVERAL = 3
 _MAIN = ("x", "input", "inputs", "img", "image", "images", "data", "batch", "sample")
 _TARGETS = ("targets", "target", "labels", "label", "y")
 _HOPELESS = (ImportError, NotImplementedError, FactMissingError, MemoryError)
@@ -77,12 +74,12 @@ class _Search:
     tries: int = 0
     first: tuple[Recipe, BaseException] | None = None
 
-    def fits(self, recipe: Recipe) -> tuple[bool, object]:
+    def fits(self, recipe: Recipe, batch: int | None = None) -> tuple[bool, object]:
         """Tell whether forward takes it, and what it returned."""
         self.tries += 1
         try:
             with torch.no_grad(), _fakes(self.model), Answering():
-                inputs = recipe.inputs(self.sizes)
+                inputs = recipe.inputs(replace(self.sizes, batch=batch or self.sizes.batch))
                 return True, self.model(*inputs.args, **inputs.kwargs)
         except Unknowable:
             return True, None  # it came as far as a question about values, which the estimate assumes an answer to
@@ -100,7 +97,7 @@ class _Search:
 
 def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     """Find inputs that `model.forward` takes. Raises FactMissingError, which says what to add at `place`."""
-    taken = _parameters(model, place)
+    taken = parameters(model, place)
     found = uses(model)
     if taken.needed and taken.needed[0] not in found:
         found[taken.needed[0]] = Use(consumer=first_with_weights(model))
@@ -109,17 +106,29 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     choices = {name: _choices(name, found.get(name, Use()), model, known, taken) for name in names}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
-    for values in _combinations(taken, choices, known):
-        fits, output = search.fits(Recipe(values))
+    fitting = _fitting(search, _combinations(taken, choices, known))
+    if fitting is None:
+        raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
+    recipe, output = _with_targets(search, *fitting, taken)
+    return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+
+
+def _fitting(search: _Search, choices: Iterator[dict[str, Value]]) -> tuple[Recipe, object] | None:
+    """Return what fits first: several inputs of one sample in a batch of more too, where none is stretched to fit."""
+    only_alone: tuple[Recipe, object] | None = None
+    for values in choices:
+        recipe = Recipe(values)
+        fits, output = search.fits(recipe)
+        if fits and (len(values) == 1 or search.sizes.batch > 1 or search.fits(recipe, _SEVERAL)[0]):
+            return recipe, output
         if fits:
-            recipe, output = _with_targets(search, Recipe(values), output, taken)
-            return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+            only_alone = only_alone or (recipe, output)
         if search.over:
             break
-    raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
+    return only_alone
 
 
-def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Facts) -> Iterator[dict[str, Value]]:
+def _combinations(taken: Taken, choices: Mapping[str, list[Value]], known: Facts) -> Iterator[dict[str, Value]]:
     """Yield what to try: what has no default, then also what a tensor is expected for, then all whose name tells."""
     needed = {name: choices[name] for name in taken.needed}
     named: dict[str, list[Value]] = {name: [*by_name(name, known)] for name in taken.optional}
@@ -134,7 +143,7 @@ def _combinations(taken: _Taken, choices: Mapping[str, list[Value]], known: Fact
         yield from _likeliest_first({**needed, **also})
 
 
-def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: _Taken) -> list[Value]:
+def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: Taken) -> list[Value]:
     if name in taken.plain:
         return [taken.plain[name]]
     if name in taken.lists:
@@ -147,51 +156,6 @@ def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: _Taken)
     if use.consumer is None and (taken.needed == [name] or name in _MAIN):
         use = replace(use, consumer=first_with_weights(model))
     return [*candidates(name, use, known)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """The parameters of a forward: without a default; a tensor, though None is the default; other with None."""
-
-    needed: list[str]
-    expected: list[str]
-    optional: list[str]
-    lists: dict[str, Literal["tensors", "mappings"]]
-    """those that are lists with one entry for each sample, as their annotation says"""
-    plain: dict[str, int | float]
-    """those that are numbers, as their annotation says"""
-
-
-def _parameters(model: nn.Module, place: Location) -> _Taken:
-    parameters = list(inspect.signature(real_forward(model)).parameters.values())
-    open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
-    needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
-    if "_forward_unimplemented" in str(getattr(type(model), "forward", "")):
-        how = "write remat_probe.py with build(), which returns a module whose forward does what a step does"
-        raise FactMissingError(f"what a step calls: `{type(model).__name__}` has no forward", how, place)
-    if not needed and (open_ended or not parameters):
-        raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
-    if not needed:
-        needed = [parameters[0].name]
-    left = [p for p in parameters if p.default is None and p.name not in needed]
-    types = commented_types(real_forward(model))
-    lists = {p.name: kind for p in parameters if (kind := _list_of(types.get(p.name) or _annotation(p))) is not None}
-    expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
-    plain = {p.name: _PLAIN[_annotation(p)] for p in parameters if _annotation(p) in _PLAIN}
-    return _Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain)
-
-
-def _annotation(parameter: inspect.Parameter) -> str:
-    annotated = parameter.annotation
-    plain = isinstance(annotated, type) and not hasattr(annotated, "__origin__")
-    return str(getattr(annotated, "__name__", "")) if plain else str(annotated)
-
-
-def _list_of(annotated: str) -> Literal["tensors", "mappings"] | None:
-    annotated = annotated.lower()
-    if _MAPPINGS.search(annotated):
-        return "mappings"
-    return "tensors" if _TENSORS.fullmatch(annotated) else None
 
 
 def _sizes(model: nn.Module, spec: Spec, choices: Mapping[str, list[Value]]) -> Sizes:
@@ -232,7 +196,7 @@ def _unlikelihood(combination: tuple[tuple[int, Value], ...]) -> int:
     return sum(rank for rank, _ in combination) - (3 if alike or together else 0)
 
 
-def _with_targets(search: _Search, recipe: Recipe, output: object, taken: _Taken) -> tuple[Recipe, object]:
+def _with_targets(search: _Search, recipe: Recipe, output: object, taken: Taken) -> tuple[Recipe, object]:
     """Add the targets a model takes to work out its loss itself."""
     open_ = [n for n in (*taken.optional, *taken.expected) if n not in recipe.values]
     name = next((name for name in _TARGETS if name in open_), None)
