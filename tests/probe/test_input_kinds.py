@@ -634,3 +634,29 @@ def test_masks_are_not_stretched_over_a_batch_of_one(tmp_path: Path, ask: Ask) -
             return scores.masked_fill(mask == 0, -1e9).softmax(-1).squeeze(1) @ x
     """
     assert "mask: bool[seq, seq]" in inputs(ask, tmp_path, "masked", body)
+
+
+def test_a_method_that_a_step_calls_instead_of_forward_is_named_by_a_line(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    {line}
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.actor = nn.Linear(4, 2)
+            self.critic = nn.Linear(4, 1)
+
+        def value(self, x):
+            return self.critic(x)
+
+        def act(self, x, action=None):
+            return self.actor(x).log_softmax(-1).sum() + self.critic(x).sum()
+    """
+    write(tmp_path, no_forward=HEAD + body.format(line="#"))
+    asked = failure(ask(tmp_path, "no_forward.py:Net"))
+    assert asked.missing is not None
+    assert '# remat: probe(call="act"), or value; ' in asked.missing.how
+    assert "x: float[batch, 4]" in inputs(ask, tmp_path, "acts", body.format(line='# remat: probe(call="act")'))
+    write(tmp_path, other=HEAD + body.format(line='# remat: probe(call="step")'))
+    asked = failure(ask(tmp_path, "other.py:Net"))
+    assert asked.missing is not None
+    assert asked.missing.how == "it has act, value"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Literal
 
 from remat.probe.batch.asked_inputs import ask_for
@@ -39,8 +40,12 @@ def parameters(model: nn.Module, place: Location) -> Taken:
     parameters = list(inspect.signature(real_forward(model)).parameters.values())
     open_ended = [p for p in parameters if p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
     needed = [p.name for p in parameters if p.default is p.empty and p not in open_ended]
-    if "_forward_unimplemented" in str(getattr(type(model), "forward", "")):
+    if "_forward_unimplemented" in str(model.forward):
         how = "write remat_probe.py with build(), which returns a module whose forward does what a step does"
+        if there := methods(model):
+            others = f", or {', '.join(there[1:])}" if there[1:] else ""
+            line = f'add above line {place.line} of {place.path}: # remat: probe(call="{there[0]}"){others}'
+            how = f"{line}; where a step calls several, {how}"
         raise FactMissingError(f"what a step calls: `{type(model).__name__}` has no forward", how, place)
     if not needed and (open_ended or not parameters):
         raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
@@ -52,6 +57,13 @@ def parameters(model: nn.Module, place: Location) -> Taken:
     expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
     plain = {p.name: _PLAIN[_annotation(p)] for p in parameters if _annotation(p) in _PLAIN}
     return Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain)
+
+
+def methods(model: nn.Module) -> list[str]:
+    """Return the methods of a class of the user's that take something, the one with most parameters first."""
+    written = [v for n, v in vars(type(model)).items() if isinstance(v, FunctionType) and not n.startswith("_")]
+    taking = [v for v in written if v.__code__.co_argcount > 1]
+    return [v.__name__ for v in sorted(taking, key=lambda v: -v.__code__.co_argcount)]
 
 
 def _annotation(parameter: inspect.Parameter) -> str:

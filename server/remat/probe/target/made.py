@@ -15,6 +15,7 @@ from remat.probe.batch.forward_source import without_gradients
 from remat.probe.batch.inputs import batch_of, find, sizes_said
 from remat.probe.batch.losses import described, loss_of
 from remat.probe.batch.shapes import dtype_of_floats
+from remat.probe.batch.taken import methods
 from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.libraries import is_hugging_face, unwrapped, without_adapters
 from remat.probe.simulated.fakes import cast_module
@@ -121,9 +122,21 @@ def _once(made: Made) -> nn.Module:
             "name a class of modules, or a function that returns one",
             made.place,
         )
+    if made.spec.call is not None:
+        model.forward = _method(model, made.spec.call, made.place)
     if made.spec.dtype is not None:
         cast_module(model, DTYPES[made.spec.dtype], buffers=True)
     return model
+
+
+def _method(model: nn.Module, name: str, place: Location) -> Callee[object]:
+    method = getattr(model, name, None)
+    if not callable(method):
+        there = ", ".join(methods(model))
+        raise FactMissingError(
+            f"`call=` names `{name}`, which {type(model).__name__} does not have", f"it has {there}", place
+        )
+    return cast("Callee[object]", method)
 
 
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:

@@ -29,6 +29,7 @@ class Spec:
 
     `args`: the command line of a script, for what it reads of it. `config`: the file that a configuration is read from.
     `names`: a mapping of names of the file to what they stand for, where it works them out from data.
+    `call`: the method that a step calls, where that is not forward.
     """
 
     line: int = 0
@@ -44,6 +45,7 @@ class Spec:
     args: str | None = None
     config: str | None = None
     names: str | None = None
+    call: str | None = None
 
 
 NOTHING = Spec()
@@ -136,6 +138,7 @@ def _read(line: int, call: str, place: Location) -> Spec:
         args=_literal(arguments, "args", str, place),
         config=_literal(arguments, "config", str, place),
         names=_expression(arguments, "names"),
+        call=_literal(arguments, "call", str, place),
     )
 
 
