@@ -47,6 +47,14 @@ def test_each_is_told_what_it_is_told_alone(name: str, device: str) -> None:
     assert results(MODELS[name](), variants, device) == alone
 
 
+@pytest.mark.parametrize("sharding", ["fsdp2", "ddp"])
+def test_on_several_ranks_too(sharding: str) -> None:
+    on_ranks = replace(BASE, world_size=8, sharding=sharding, checkpointing="all")
+    variants = tuple(replace(on_ranks, name=name, optimizer=name) for name in ("adamw", "adamw-fused", "sgd-momentum"))
+    alone = [results(MODELS["llama"](), (variant,))[0] for variant in variants]
+    assert results(MODELS["llama"](), variants) == alone
+
+
 def test_what_they_share_runs_once_and_what_differs_runs_for_itself() -> None:
     built, made = counting(perceptron())
     variants = [

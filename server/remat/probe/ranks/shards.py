@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VALUE_BY_VALUE = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Lion", "EightBit")
 """classes whose state has the shape of the parameter; others may ask for the shape of the whole"""
@@ -22,7 +26,8 @@ def on_local_shards(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     for group in optimizer.param_groups:
         group["params"] = [_part(parameter, parts) for parameter in group["params"]]
     if parts:
-        optimizer.register_step_pre_hook(lambda *_: _hand_over(parts))
+        optimizer.register_step_pre_hook(lambda *_: _lend(parts))
+        optimizer.zero_grad = partial(_freed, optimizer.zero_grad, parts)
     return optimizer
 
 
@@ -40,9 +45,15 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
     return cast("torch.Tensor", getattr(tensor, "_local_tensor", tensor))
 
 
-def _hand_over(parts: list[tuple[nn.Parameter, nn.Parameter]]) -> None:
-    """Gradients go to the parts, which `zero_grad` then frees."""
+def _lend(parts: list[tuple[nn.Parameter, nn.Parameter]]) -> None:
+    """The parts have the gradients too."""
     for parameter, part in parts:
         if parameter.grad is not None:
             part.grad = local_of(parameter.grad)
-            parameter.grad = None
+
+
+def _freed(zero_grad: Callable[[], None], parts: list[tuple[nn.Parameter, nn.Parameter]]) -> None:
+    """`zero_grad`, which knows the parts alone, frees what they were lent."""
+    zero_grad()
+    for parameter, _ in parts:
+        parameter.grad = None
