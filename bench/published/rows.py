@@ -128,6 +128,8 @@ def refuse(row: dict, settings: dict) -> None:
         raise NotComparableError(
             f"torch {row['versions']['torch']}: its softmax kept its input; estimates are of this torch"
         )
+    if row["name"].endswith(adapters.LENGTH_FROM):
+        raise NotComparableError("the length of all MetaMathQA rows is taken from this one")
     if settings.get("phase"):
         raise NotComparableError(f"no step, but {settings['phase']!r}")
     if settings.get("compile"):

@@ -15,6 +15,7 @@ from remat.probe.simulated.checkpoint_calls import checkpoint_calls
 from remat.probe.simulated.cpu import cpu_effects
 from remat.probe.simulated.cuda import cuda_effects
 from remat.probe.simulated.cuda.architecture import is_known
+from remat.probe.simulated.cuda.layouts import layouts_of
 from remat.probe.simulated.fakes import OneDevice, fake_friendly, plain_masks
 from remat.probe.simulated.kernels import whole_recurrent_layers
 from remat.probe.simulated.log import of_lane
@@ -78,6 +79,8 @@ def _assumed_of_cuda(log: Log, gpu: str | None) -> Iterator[str]:
     ran = {allocation.operator for allocation in log.allocations}
     if "aten::convolution" in ran:
         yield "cuDNN's passing workspaces for convolutions are not counted"
+    if any(name.startswith("aten::_fft_") for name in ran):
+        yield "cuFFT's passing workspaces are taken to be as large as the data (its documentation: 1 to 8 times)"
     if "aten::mkldnn_rnn_layer" in ran:
         yield "what cuDNN keeps of a recurrent layer is taken to be what oneDNN keeps"
 
@@ -98,6 +101,7 @@ def side_by_side(
     with contextlib.ExitStack() as world:
         world.enter_context(fake_friendly(trace.assume))
         world.enter_context(packed_sequences(trace.assume))
+        world.enter_context(layouts_of(device))
         ranks = world.enter_context(ranks_of(variant, trace, device))
         trace.fake = world.enter_context(OneDevice(allow_non_fake_inputs=True))
         model = built.make_model()

@@ -74,6 +74,14 @@ def _efficient_backward(args: Sequence[object], _out: object) -> Scratch:
     return 0, batch * heads * (_up(rows, 64) * _up(width, 64) + _up(rows, 32)) * 4
 
 
+def _transform(args: Sequence[object], out: object) -> Scratch:
+    """A plan's work area (ATen/native/cuda/SpectralOps.cpp, `_exec_fft`), in the best case that cuFFT's documentation
+    gives: one complex number for each of the signal.
+    """
+    signal = max(cast("torch.Tensor", args[0]), cast("torch.Tensor", out), key=torch.Tensor.numel)
+    return 0, signal.numel() * (signal.element_size() if signal.is_complex() else 2 * signal.element_size())
+
+
 def _up(value: int, multiple: int) -> int:
     return (value + multiple - 1) // multiple * multiple
 
@@ -82,4 +90,7 @@ _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "_softmax_backward_data": _softmax_backward,
     "_scaled_dot_product_flash_attention_backward": _flash_backward,
     "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
+    "_fft_c2c": _transform,
+    "_fft_r2c": _transform,
+    "_fft_c2r": _transform,
 }
