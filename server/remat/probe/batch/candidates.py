@@ -157,9 +157,9 @@ def _of_module(name: str, use: Use, known: Facts) -> Iterator[Shape]:
     elif isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
         yield from _images(module.in_channels, known)
     elif isinstance(module, nn.Conv3d | nn.ConvTranspose3d):
-        yield from (
-            Shape((BATCH, module.in_channels, *s)) for s in ((16, 112, 112), (64, 64, 64), (32, 32, 32), (16, 224, 224))
-        )
+        sides = ((16, 112, 112), (64, 64, 64), (32, 32, 32), (16, 224, 224))
+        latent = ((8, 32, 32),) if module.in_channels > 4 else ()  # what a film is compressed to
+        yield from (Shape((BATCH, module.in_channels, *side)) for side in (*latent, *sides))
     elif isinstance(module, nn.Linear):
         yield from _vectors(module.in_features, use, name)
     else:

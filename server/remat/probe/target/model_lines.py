@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from remat.probe.target.statements import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from remat.probe.target.loading import File
 
@@ -29,31 +30,61 @@ def call_on(file: File, tree: ast.Module, line: int) -> ast.Call | None:
 
 def lines_that_make(file: File, tree: ast.Module) -> dict[int, str]:
     """Where each variable gets its model at last, and its name: training scripts have one, mostly."""
-    methods = {inner for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in ast.walk(node)}
-    assigned = [(node, value) for node, value in _assignments(tree) if node not in methods]
-    making = [node for node, value in assigned if _makes(file, value)]
-    builders = _builders(tree, making)
-    made = [node for node in making if all(node not in inside for inside in builders.values())]
-    made += [node for node, value in assigned if dotted(value.func) in builders]
+    seen = _seen(tree)
+    making = [a for a in seen.assigned if _makes(file, a.call)]
+    builders = {
+        function
+        for a in making
+        for function in a.inside
+        if function in seen.called and seen.returned.get(function, set()) & a.names
+    }
     last: dict[str, int] = {}
-    for node in made:
-        name = next((target.id for target in node.targets if isinstance(target, ast.Name)), None)
-        if name is not None:
-            last[name] = max(node.lineno, last.get(name, 0))
+    for made in [
+        *(a for a in making if not builders & set(a.inside)),
+        *(a for a in seen.assigned if dotted(a.call.func) in builders),
+    ]:
+        for name in made.names:
+            last[name] = max(made.line, last.get(name, 0))
     return {line: name for name, line in last.items()}
 
 
-def _builders(tree: ast.Module, making: Iterable[ast.Assign]) -> dict[str, set[ast.AST]]:
-    """Functions that return what one of these makes and that are called in the file, with all that is in them."""
-    called = {dotted(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    found: dict[str, set[ast.AST]] = {}
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in called):
-        inside = set(ast.walk(function))
-        returned = {n.value.id for n in inside if isinstance(n, ast.Return) and isinstance(n.value, ast.Name)}
-        held = {t.id for node in making if node in inside for t in node.targets if isinstance(t, ast.Name)}
-        if returned & held:
-            found[function.name] = inside
-    return found
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """`names = call` outside of classes. `inside`: the functions around it."""
+
+    call: ast.Call
+    names: frozenset[str]
+    line: int
+    inside: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one walk over a file sees. `returned`: the names that a function returns."""
+
+    assigned: list[_Assigned] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+    returned: dict[str, set[str]] = field(default_factory=dict)
+
+
+def _seen(tree: ast.Module) -> _Seen:
+    seen = _Seen()
+    open_: list[tuple[ast.AST, tuple[str, ...], bool]] = [(tree, (), False)]
+    while open_:
+        node, inside, in_class = open_.pop()
+        if isinstance(node, ast.Call):
+            seen.called.add(dotted(node.func))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not in_class:
+            names = frozenset(t.id for t in node.targets if isinstance(t, ast.Name))
+            seen.assigned.append(_Assigned(node.value, names, node.lineno, inside))
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
+            for function in inside:
+                seen.returned.setdefault(function, set()).add(node.value.id)
+        if isinstance(node, ast.FunctionDef):
+            inside = (*inside, node.name)
+        in_class = in_class or isinstance(node, ast.ClassDef)
+        open_ += [(child, inside, in_class) for child in ast.iter_child_nodes(node)]
+    return seen
 
 
 def _makes(file: File, call: ast.Call) -> bool:
