@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from remat.probe.gpus import CARDS, GIB, Verdict, budget, bytes_of, card, verdict
+from remat.probe.gpus import CARDS, GIB, NCCL, Verdict, budget, bytes_of, card, process_bytes, verdict
 from remat.probe.messages import (
     Environment,
     Failure,
@@ -228,3 +228,16 @@ def test_ranks_that_were_measured_are_compared_with_each_other_and_with_the_esti
     text = "".join(piece.text for piece in as_text(probed(variants=(RESULT, close))))
     assert "self-check" not in text
     assert "(rank 0)" not in text
+
+
+def test_several_ranks_need_what_nccl_takes_too() -> None:
+    alone, many = (process_bytes(replace(RESULT, world_size=ranks), budget("80GiB")) for ranks in (None, 8))
+    assert many.low - alone.low == NCCL.low
+    assert many.high - alone.high == NCCL.high
+    assert process_bytes(replace(RESULT, world_size=1), budget("80GiB")) == alone
+
+
+def test_every_card_says_where_its_figure_is_from_or_gives_a_range() -> None:
+    for found in CARDS:
+        assert found.source or found.most > found.usable, found.name
+        assert found.usable <= found.largest <= 1.07 * found.usable, found.name

@@ -82,6 +82,8 @@ class LateZero:
 def built_for_flux(settings: dict) -> Built:
     from diffusers import Flux2Transformer2DModel  # noqa: PLC0415  (only these rows need it)
 
+    late = LateZero()
+
     def model() -> nn.Module:
         base = Flux2Transformer2DModel(
             in_channels=128, num_layers=5, num_single_layers=20, num_attention_heads=24, attention_head_dim=128,
@@ -92,6 +94,7 @@ def built_for_flux(settings: dict) -> Built:
 
     def batch(*_: object) -> Inputs:
         count, half = settings["batch"], torch.bfloat16
+        late.zero()
         return Inputs(
             kwargs={
                 "hidden_states": torch.randn(count, 1024, 128, dtype=half),
@@ -108,7 +111,14 @@ def built_for_flux(settings: dict) -> Built:
         predicted = output[0]
         return nn.functional.mse_loss(predicted.float(), torch.zeros_like(predicted).float())
 
-    return Built(model, batch, loss, make_optimizer=clipped_adamw, holds_outputs=True, assumptions=OF_FLUX)
+    return Built(
+        model,
+        batch,
+        loss,
+        make_optimizer=lambda parameters: late.of(clipped_adamw(parameters)),
+        holds_outputs=True,
+        assumptions=OF_FLUX,
+    )
 
 
 def adapted(base: nn.Module, settings: dict | None) -> nn.Module:

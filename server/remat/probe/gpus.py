@@ -31,6 +31,10 @@ _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]*)", re.IGNORECAS
 UNKNOWN_CONTEXT = Range(100 * MIB, 700 * MIB)
 """What the driver takes for a process, beside the allocator: 105 to 141 MiB on a T4, 287 MB and 667 MB with lazy and
 eager loading of kernels (pytorch/pytorch#86509), 426 MiB on an RTX 6000 Ada (unslothai/unsloth-zoo#1053)."""
+NCCL = Range(544 * MIB, int(1.6 * GIB))
+"""What NCCL takes beside the allocator for a group of several ranks: 544 MB for two A100, 688 MB for four
+(NVIDIA/nccl#964), 1.6 GB for one group (NVIDIA/nccl#864). It grows with the channels, and every group takes more;
+all-to-all took 3.3 GB on eight H100 (NVIDIA/nccl#1685)."""
 _RESERVED_ERROR = 0.07
 """How far estimates of reserved memory were off at worst on published runs; history and fragmentation decide."""
 
@@ -82,24 +86,35 @@ CARDS = (
         "T4", 14.56, most=14.75, context=Range(140.875 * MIB, 140.875 * MIB),
         source="fitcheck-llm 0.3.1, 69 runs; hpcaitech/Open-Sora#697",
     ),
-    _unpublished("P100", 15.89),
-    _unpublished("V100-16GB", 15.77, "V100"),
+    _card("P100", 15.89, most=15.90, source="YOLOv5's Colab logs: total_memory=16280MB"),
+    _card(
+        "V100-16GB", 15.75, "V100", most=15.79,
+        source="ultralytics/yolov3's and yolov5's READMEs: total_memory=16130MB, 16160MB; kchengiva/Shift-GCN#34",
+    ),
     _card("V100-32GB", 31.74, source="liucongg/ChatGLM-Finetuning#73"),
-    _card("A10", 22.06, "A10G", most=22.20, source="XavierXiao/Dreambooth-Stable-Diffusion#18 (the larger)"),
+    _card("A10", 21.98, "A10G", most=22.20, source="zai-org/CogVLM#236, XavierXiao/Dreambooth-Stable-Diffusion#18"),
     _card("A30", 23.53, source="google/RB-Modulation#5"),
-    _unpublished("A40", 44.34),
-    _card("A100-40GB", 39.38, most=39.59, source="raoyongming/DenseCLIP#52 (the larger)"),
+    _card("A40", 44.34, most=44.36, source="a printed get_device_properties: total_memory=45416MB"),
+    _card(
+        "A100-40GB", 39.38, most=39.59,
+        source="TianheWu/CoSeR#10 (39.50), raoyongming/DenseCLIP#52, Paddle's documentation: total_memory=40536MB; "
+        "the least: the OutOfMemoryErrors of nine public logs",
+    ),
     _card("A100-80GB", 79.14, "A100", most=79.25, source="lianqi1008/Control-GIC#6, HiDream-ai/VAREdit#6"),
-    _card("L4", 22.03, most=22.49, source="lmstudio-ai/lmstudio-bug-tracker#1638 (nvidia-smi's total, the larger)"),
+    _card(
+        "L4", 22.03, most=22.49,
+        source="OutOfMemoryErrors of public logs, one on eight L4 of a g2-standard-96; "
+        "lmstudio-ai/lmstudio-bug-tracker#1638 (nvidia-smi's total, the larger)",
+    ),
     _card(
         "L40S", 44.40, "L40", most=44.53,
         source="QwenLM/Qwen3-VL#2097, stepfun-ai/Step-Video-T2V#8, Wan-Video/Wan2.1#205",
     ),
     _card("H100", 79.11, "H100-80GB", source="vllm-project/vllm#27508"),
     _unpublished("H100-NVL", 93.00),
-    _unpublished("H20", 95.00),
-    _unpublished("H200", 139.70),
-    _unpublished("B200", 178.00),
+    _card("H20", 95.00, most=95.01, source="a printed get_device_properties: total_memory=97285MB"),
+    _card("H200", 139.79, most=139.81, source="ai-bot-pro/achatbot, deploy/modal: total_memory=143156MB"),
+    _card("B200", 178.34, most=178.37, source="ai-bot-pro/achatbot, deploy/modal: total_memory=182642MB"),
     _unpublished("GTX 1080 Ti", 10.91),
     _card("RTX 2080 Ti", 10.76, source="ispc-lab/TMA#5, JDAI-CV/image-captioning#11"),
     _card("RTX 3060", 11.75, most=11.76, source="Kunhao-Liu/StyleGaussian#12, TencentARC/PhotoMaker#47"),
@@ -107,7 +122,10 @@ CARDS = (
     _card("RTX 3090", 23.68, "RTX 3090 Ti", source="3DTopia/OpenLRM#42"),
     _unpublished("RTX 4060 Ti 16GB", 15.60),
     _unpublished("RTX 4070", 11.70, "RTX 4070 Ti"),
-    _unpublished("RTX 4080", 15.69),
+    _card(
+        "RTX 4080", 15.67, most=15.99,
+        source="a printed get_device_properties: total_memory=16049MB; aigc-apps/sd-webui-EasyPhoto#281 (Windows)",
+    ),
     _card(
         "RTX 4090", 23.52, most=23.64,
         source="Soul-AILab/SoulX-FlashTalk#5, pinokiofactory/flux-webui#11, 3DTopia/Phidias-Diffusion#8",
@@ -115,8 +133,11 @@ CARDS = (
     _unpublished("RTX 5080", 15.45),
     _card("RTX 5090", 31.36, most=31.37, source="TrajectoryCrafter/TrajectoryCrafter#20, Wan-Video/Wan2.1#465"),
     _card("RTX A4000", 15.61, "A4000", source="DengKaiCQ/VGGT-Long#6"),
-    _unpublished("RTX A5000", 23.68, "A5000"),
-    _unpublished("RTX A6000", 47.40, "A6000"),
+    _card(
+        "RTX A5000", 23.54, "A5000", most=23.58,
+        source="two printed get_device_properties: total_memory=24114MB, 24138MB",
+    ),
+    _card("RTX A6000", 47.53, "A6000", most=47.54, source="a printed get_device_properties: total_memory=48676MB"),
     _card(
         "RTX 6000 Ada", 44.43, most=47.37, context=Range(426 * MIB, 426 * MIB),
         source="DINGYANB/MTVCrafter#21 (the smaller, with ECC); its context: unslothai/unsloth-zoo#1053",
@@ -174,11 +195,19 @@ def budget(text: str) -> Card:
 
 
 def process_bytes(result: VariantResult, on: Card) -> Range:
-    """What the driver will show for the process: what is reserved, and the card's context."""
+    """What the driver will show for the process: what is reserved, the card's context, and what NCCL takes."""
     if result.process_bytes is not None and result.process_bytes.low == result.process_bytes.high:
         return result.process_bytes
     reserved = result.reserved_bytes if result.reserved_bytes is not None else result.allocated_bytes
-    return Range(reserved + on.context.low, reserved + on.context.high)
+    beside = beside_the_allocator(on, result.world_size)
+    return Range(reserved + beside.low, reserved + beside.high)
+
+
+def beside_the_allocator(on: Card, ranks: int | None) -> Range:
+    """The card's context, and what NCCL takes where several ranks train together."""
+    if ranks is None or ranks < 2:
+        return on.context
+    return Range(on.context.low + NCCL.low, on.context.high + NCCL.high)
 
 
 def verdict(result: VariantResult, on: Card) -> Verdict:
@@ -187,7 +216,7 @@ def verdict(result: VariantResult, on: Card) -> Verdict:
     It can't where even what is allocated is more than the most that such a card has; it does where what is reserved,
     with the error that estimates had and the largest context, is less than the least. Between the two it is not known.
     """
-    if result.allocated_bytes + on.context.low > on.largest:
+    if result.allocated_bytes + beside_the_allocator(on, result.world_size).low > on.largest:
         return Verdict.DOES_NOT_FIT
     return Verdict.FITS if surely_needed(result, on) <= on.usable else Verdict.TOO_CLOSE
 

@@ -47,7 +47,7 @@ def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, dev
     else:
         yield "nothing shards or wraps the model (--sharding fsdp2 or ddp would): no rank sends anything"
     if device == "cuda":
-        yield "what NCCL takes outside of torch's allocator is not counted in process memory"
+        yield "process memory counts 544 MiB to 1.6 GiB that NCCL takes for one group, outside of torch's allocator"
     elif groups or buckets is not None:
         yield "what gloo takes while it sends is not counted"
 

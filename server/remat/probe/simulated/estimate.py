@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from remat.probe.calibration import default_path, load
-from remat.probe.gpus import UNKNOWN_CONTEXT, as_measured, card
+from remat.probe.gpus import UNKNOWN, as_measured, beside_the_allocator, card
 from remat.probe.messages import Range
 from remat.probe.ranks.training import ranks_of
 from remat.probe.simulated.checkpoint_calls import checkpoint_calls
@@ -52,7 +52,7 @@ def estimated(built: Built, variant: Variant, traced: Traced, device: Device, gp
     result = result_of(built, variant, traced, peaks, "estimated")
     return replace(
         result,
-        process_bytes=_process(peaks.reserved, gpu),
+        process_bytes=_process(peaks.reserved, gpu, variant.world_size),
         assumptions=(*result.assumptions, *(_assumed_of_cuda(traced.log, gpu) if device == "cuda" else ())),
         verified=is_tested() or (variant.world_size is None and _agrees()),
     )
@@ -64,13 +64,13 @@ def _agrees() -> bool:
     return agrees(peaks_for_cpu(simulate(SMALL, SMALL_VARIANT, "cpu").log).allocated)
 
 
-def _process(reserved: int | None, gpu: str | None) -> Range | None:
-    """What the driver shows: what is reserved and the context of the GPU, as it was measured here if it was."""
+def _process(reserved: int | None, gpu: str | None, ranks: int | None) -> Range | None:
+    """What the driver shows: what is reserved, the context of the GPU, as measured here if it was, and NCCL's part."""
     if reserved is None:
         return None
     known = card(gpu) if gpu else None
-    context = as_measured(known, load(default_path())).context if known else UNKNOWN_CONTEXT
-    return Range(reserved + context.low, reserved + context.high)
+    beside = beside_the_allocator(as_measured(known, load(default_path())) if known else UNKNOWN, ranks)
+    return Range(reserved + beside.low, reserved + beside.high)
 
 
 def _assumed_of_cuda(log: Log, gpu: str | None) -> Iterator[str]:
