@@ -189,7 +189,10 @@ export interface ProbeAnswer {
   readonly plans: readonly (readonly PlanBlocks[])[];
 }
 
-/** Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to. */
+/**
+ * Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to, and for the
+ * way `none` what the code as written came to.
+ */
 export interface PlanParams {
   readonly target: string;
   readonly folder: string;

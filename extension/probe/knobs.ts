@@ -59,6 +59,11 @@ export function wayNamed(name: string | undefined, { checkpointing }: Knobs): st
   return [checkpointing, ...CHECKPOINTING.keys()].find((way) => nameOfWay(way) === name);
 }
 
+/** Where the code as it is written stands among variants; -1 where it is none of them. */
+export function placeOfWritten(variants: readonly { readonly name: string }[]): number {
+  return variants.findIndex(({ name }) => name === nameOfWay(AS_WRITTEN));
+}
+
 export function variantOf({ gpu: _, gradAccum, ...knobs }: Knobs, checkpointing = knobs.checkpointing): Variant {
   return { ...knobs, gradAccum: gradAccum ?? 1, checkpointing, name: nameOfWay(checkpointing) };
 }

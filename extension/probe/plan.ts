@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { APPLY_PLAN, type PlanAnswer, type PlanBlocks, type PlanParams } from "../protocol";
 import { openLine } from "../report/open";
 import type { Server } from "../server";
-import { wayNamed } from "./knobs";
+import { placeOfWritten, wayNamed } from "./knobs";
 import type { PlanPlace } from "./page_messages";
 import type { Shown } from "./shown";
 import { fileOfModel, type Model } from "./targets";
@@ -19,7 +19,8 @@ export interface Plan {
 export function planAt({ from, index }: PlanPlace, { answer, knobs, advised }: Shown): Plan | undefined {
   if (from === "variants") {
     const way = wayNamed(answer.variants[index]?.name, knobs);
-    const blocks = answer.plans[index];
+    // To checkpoint none is to leave those alone that the code checkpoints as it is written.
+    const blocks = answer.plans[way === "none" ? placeOfWritten(answer.variants) : index];
     return way !== undefined && blocks ? { way, blocks } : undefined;
   }
   const { changes = [], steps = [], fewestBlocks = null } = advised?.answer ?? {};

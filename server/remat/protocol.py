@@ -240,7 +240,10 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PlanParams:
-    """Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to."""
+    """
+    Checkpoint in the code of `target`. `way`: as in `Variant.checkpointing`; `blocks`: what that came to, and for the
+    way `none` what the code as written came to.
+    """
 
     target: str
     folder: str

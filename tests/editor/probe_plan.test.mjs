@@ -1,6 +1,6 @@
 import { equal, match, ok } from "node:assert/strict";
 import { journey } from "./harness/journey.mjs";
-import { bytesIn, figure, PLAIN, PROBING, probeByLens, probed, probePage } from "./harness/probing.mjs";
+import { bytesIn, figure, MODEL, PLAIN, PROBING, probeByLens, probed, probePage } from "./harness/probing.mjs";
 
 journey(
   "a way to checkpoint is applied to the code with one press, and the panel shows memory before and after",
@@ -101,6 +101,37 @@ journey(
     equal(await editor.squiggles().count(), 0);
     await page.locator("#advice .planned").scrollIntoViewIfNeeded();
     await editor.shot("fewest");
+  },
+);
+
+journey(
+  "checkpointing that the code has is changed, and taken out again, as edits that can be undone",
+  { files: { "tower.py": MODEL }, settings: PROBING },
+  async (editor, disk) => {
+    await editor.open("tower.py");
+    await probeByLens(editor, "class Tower");
+    const page = probePage(editor);
+    await probed(page);
+    const none = await figure(page, "None", "Allocated");
+    await page.getByRole("button", { name: "Apply to code: Selective" }).click();
+    await page.locator(".planned", { hasText: "in place of what checkpointed them before" }).waitFor();
+    await editor.line("context_fn=selective_contexts").waitFor();
+    await page.locator(".planned").scrollIntoViewIfNeeded();
+    await editor.shot("selective");
+    await page.locator(".planned button", { hasText: "Compare memory before and after" }).click();
+    await page.locator("#compared").waitFor({ timeout: 90_000 });
+    await probed(page);
+    match(disk.read("tower.py"), /checkpoint\(block, x, use_reentrant=False, context_fn=selective_contexts\)/);
+    await page.getByRole("button", { name: "Apply to code: None" }).click();
+    await page.locator(".planned", { hasText: "are called without checkpoint()" }).waitFor();
+    await page.locator(".planned button", { hasText: "Compare memory before and after" }).click();
+    await editor.until("the file to be saved", async () =>
+      disk.read("tower.py").includes("            x = block(x)\n"),
+    );
+    await page.locator("#effect-verdict", { hasText: /^No\./ }).waitFor({ timeout: 90_000 });
+    await probed(page);
+    equal(await figure(page, "▶ As written", "Allocated"), none);
+    equal(await page.getByRole("button", { name: "Apply to code: None" }).count(), 0, "the code has none");
   },
 );
 

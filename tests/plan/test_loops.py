@@ -38,6 +38,7 @@ class Tower(nn.Module):
 ALL = Plan("all", (Blocks("blocks.*", 4, 4),))
 EVERY = Plan("every-2", (Blocks("blocks.*", 2, 4),))
 FIRST = Plan("first-3", (Blocks("blocks.*", 3, 4),))
+SELECTIVE = Plan("selective", ALL.blocks)
 
 
 def tower(forward: str, blocks: str = "") -> str:
@@ -190,10 +191,82 @@ def test_where_the_shape_does_not_allow_it_nothing_is_written_and_it_is_said_why
     assert "checkpoint(block, x, use_reentrant=False)" in outcome.code
 
 
-def test_a_loop_that_checkpoints_already_is_named_by_its_line() -> None:
-    text = tower("for block in self.blocks:\n    x = checkpoint(block, x, use_reentrant=False)\nreturn x")
-    text = text.replace("from torch import nn", "from torch import nn\nfrom torch.utils.checkpoint import checkpoint")
-    assert "line 21 checkpoints its blocks already" in refused(text, EVERY).why
+PLAIN = tower("for block in self.blocks:\n    x = block(x, mask)  # attend\nreturn x")
+NONE = Plan("none", ALL.blocks)
+IMPORTED = "from torch import nn\nfrom torch.utils.checkpoint import checkpoint\n"
+
+
+def checkpointed(forward: str) -> str:
+    return tower(forward).replace("from torch import nn\n", IMPORTED)
+
+
+def test_each_place_that_changes_is_an_edit_of_its_own_and_the_loop_is_the_last() -> None:
+    before = written(PLAIN)
+    outcome = write(before, Place("Tower"), SELECTIVE, Context())
+    assert isinstance(outcome, Written)
+    assert [edit.text.split()[0] for edit in outcome.edits] == ["from", "#", "x"]
+
+
+def test_what_a_plan_wrote_is_taken_out_again_to_the_letter() -> None:
+    assert written(written(PLAIN), NONE) == PLAIN
+
+
+@pytest.mark.parametrize("before", [ALL, EVERY, FIRST, SELECTIVE])
+@pytest.mark.parametrize("after", [ALL, EVERY, FIRST, SELECTIVE])
+def test_one_plan_takes_the_place_of_another(before: Plan, after: Plan) -> None:
+    first, again = written(PLAIN, after), written(written(PLAIN, before), after)
+    assert again.count("checkpoint(block, x, mask, use_reentrant=False") == 1
+    assert again.count("def selective_contexts") == (SELECTIVE in (before, after))
+    counted = " in enumerate(self.blocks)"
+    if before in (ALL, after) or counted in first:
+        assert forward_of(again) == forward_of(first)
+    for name in ("checkpoint_every = 2", "checkpoint_first = 3"):
+        assert again.count(name) == first.count(name)
+
+
+def test_a_call_over_several_lines_and_one_under_a_negated_condition_are_taken_out() -> None:
+    lines = "for block in self.blocks:\n    x = checkpoint(\n        block, x,\n        debug=True,\n    )\nreturn x"
+    assert "        for block in self.blocks:\n            x = block(x)\n" in written(checkpointed(lines), NONE)
+    negated = (
+        "for i, block in enumerate(self.blocks):\n    if not self.training or i:\n        x = block(x)  # as it is\n"
+        "    else:\n        x = checkpoint(block, x, use_reentrant=True)\nreturn x"
+    )
+    assert "asks `or` whether" in refused(checkpointed(negated), NONE).why
+    result = written(checkpointed(negated.replace(" or i", "")), NONE)
+    assert "            x = block(x)  # as it is\n        return x\n" in result
+    assert "import checkpoint" not in result
+
+
+FLAGGED = """\
+for block in self.blocks:
+    if self.use and self.training:
+        x = checkpoint(block, x)
+    else:
+        x = block(x)
+return x
+"""
+LOOP = "for block in self.blocks:\n    x = checkpoint(block, x)\nreturn x\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "why"),
+    [
+        (FLAGGED, "asks `self.use` whether to checkpoint: that is the switch to turn"),
+        (LOOP.replace("return x", "return checkpoint(self.head, x)"), "checkpoints, too"),
+        (LOOP.replace("(block, x)", "(lambda y: block(y), x)"), "not the block itself"),
+        (LOOP.replace("(block, x)", "(block, x, **extra)"), "`**`"),
+        (LOOP.replace("x = ", "x = x + "), None),
+        (FLAGGED.replace("self.use and ", "").replace("    else:\n        x = block(x)\n", ""), "something else"),
+        (FLAGGED.replace("self.use and ", "").replace("= block(x)", "= block(x, mask)"), "calls a block otherwise"),
+        (LOOP.replace("checkpoint(block, x)", "block(x)"), "No loop over `self.blocks` hands its blocks"),
+    ],
+)
+def test_what_is_not_seen_to_be_right_is_not_taken_out(forward: str, why: str | None) -> None:
+    text = checkpointed(forward)
+    if why is None:
+        assert "x = x + block(x)" in written(text, NONE)
+    else:
+        assert why in refused(text, NONE).why
 
 
 def test_a_block_that_draws_numbers_which_are_not_drawn_again_alike_is_left_alone() -> None:
@@ -219,9 +292,6 @@ def test_what_the_probe_did_not_count_as_blocks_is_not_checkpointed_by_a_loop_ov
 
 def test_half_typed_code_is_not_edited() -> None:
     assert "does not parse" in refused(tower("for block in self.blocks:\n    x = block(x")).why
-
-
-SELECTIVE = Plan("selective", ALL.blocks)
 
 
 def test_a_selective_plan_brings_its_policy_along_above_the_class_and_its_comments() -> None:

@@ -118,14 +118,27 @@ def test_the_trainer_s_arguments_switch_it_on_as_the_probe_said(tmp_path: Path, 
     check_applied(tmp_path, ask, TRAINER, "all")
 
 
-def check_applied(folder: Path, ask: Ask, text: str, way: str) -> None:
-    name, where = f"model_{abs(hash((text, way)))}", WHERE[text]  # the worker loads each file once
+@pytest.mark.parametrize("way", ["none", "every-2", "first-3", "selective"])
+@pytest.mark.parametrize("text", [BLOCK, SEQUENCE, TWO], ids=["loop", "sequence", "two lists"])
+def test_a_plan_in_place_of_another_needs_what_its_variant_was_said_to_need(
+    tmp_path: Path, ask: Ask, text: str, way: str
+) -> None:
+    lists = (Blocks("blocks.*", 4, 4), *([Blocks("more.*", 3, 3)] if text is TWO else []))
+    outcome = write_plan(text, Place("Tower"), Plan("all", lists), CONTEXT)
+    assert isinstance(outcome, Written)
+    check_applied(tmp_path, ask, apply_edits(text, outcome.edits), way, "Tower")
+
+
+def check_applied(folder: Path, ask: Ask, text: str, way: str, where: str | None = None) -> None:
+    """Where the code checkpoints already, the plan takes the place of that."""
+    name, is_changed = f"model_{abs(hash((text, way)))}", where is not None  # the worker loads each file once
+    where = where or WHERE[text]
     write(folder, **{name: text})
     planned = result(ask(folder, f"{name}.py:{where}", checkpointing=way))
     before = result(ask(folder, f"{name}.py:{where}"))
-    assert planned.allocated_bytes < before.allocated_bytes
+    assert (planned.allocated_bytes >= before.allocated_bytes) == is_changed
     place = Place(None, int(where)) if where.isdecimal() else Place(where)
-    outcome = write_plan(text, place, Plan(way, blocks_of(planned)), CONTEXT)
+    outcome = write_plan(text, place, Plan(way, blocks_of(before if way == "none" else planned)), CONTEXT)
     assert isinstance(outcome, Written), outcome
     edited = apply_edits(text, outcome.edits)
     assert check(edited, CONTEXT) == []
@@ -133,6 +146,6 @@ def check_applied(folder: Path, ask: Ask, text: str, way: str) -> None:
     if where.isdecimal():  # the line that makes the model, wherever it is now
         where = str(edited.splitlines().index(text.splitlines()[int(where) - 1]) + 1)
     after = result(ask(folder, f"{name}_edited.py:{where}"))
-    assert after.active, edited
+    assert after.active == (way != "none"), edited
     assert after.allocated_bytes == planned.allocated_bytes, edited
     assert after.checkpointed == planned.checkpointed

@@ -3,8 +3,8 @@
 import { barX, type Markish, plot, ruleX, stackX, text } from "@observablehq/plot";
 import type { ProbeAnswer, ProbeCard } from "../../protocol";
 import { type Child, element, link } from "../../report/page/elements";
-import { CHECKPOINTING } from "../knobs";
-import { AS_WRITTEN, type Range, type VariantResult } from "../messages";
+import { CHECKPOINTING, placeOfWritten } from "../knobs";
+import type { Range, VariantResult } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import type { Figures, FromPage } from "../page_messages";
 import { applyButton, outcome } from "./applying";
@@ -149,10 +149,12 @@ function table(answer: ProbeAnswer, selected: VariantResult, select: Acts["selec
 function inCode(answer: ProbeAnswer, send: Acts["send"]): Child {
   const { variants, plans } = answer;
   const plan = (at: number) => JSON.stringify(plans[at] ?? []);
-  const written = variants.findIndex(({ name }) => name === CHECKPOINTING.get(AS_WRITTEN));
+  const written = placeOfWritten(variants);
   const others = inOrder(answer).filter(({ name, active }) => {
     const at = variants.findIndex((one) => one.name === name);
-    return active && at !== written && (plan(at) !== plan(written) || name === CHECKPOINTING.get("selective"));
+    if (at === written) return false;
+    if (name === CHECKPOINTING.get("none")) return variants[written]?.active === true;
+    return active && (plan(at) !== plan(written) || name === CHECKPOINTING.get("selective"));
   });
   if (written < 0 || others.length === 0) return null;
   const buttons = others.map((variant) => {

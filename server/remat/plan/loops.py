@@ -52,7 +52,7 @@ def write_loops(source: Source, ran: list[tuple[int, Ran]], plan: Plan) -> Outco
             edits += [edit for edit in more if edit not in edits]
             notes += [note for note in said if note not in notes]
     except UnfitError as error:
-        return ByHand(_sentence(error), _by_hand(plan, function))
+        return ByHand(sentence(error), by_hand(plan, function))
     lists = " and ".join(f"`{part.ran.layers}`" for part in parts)
     what = f"{_which(plan)} {lists} now {'runs' if plan.first is None else 'run'} under checkpoint() in training"
     what += ", which keeps what products and attention make" if plan.way == "selective" else ""
@@ -134,12 +134,14 @@ def _setting(source: Source, owner: str, name: str, value: int, about: str) -> t
     return f"self.{made[0]}", made[1]
 
 
-def _sentence(error: UnfitError) -> str:
+def sentence(error: UnfitError) -> str:
+    """What it says, with a capital letter."""
     text = str(error)
     return text[:1].upper() + text[1:] if not text.startswith("`") else text
 
 
-def _by_hand(plan: Plan, function: str) -> str:
+def by_hand(plan: Plan, function: str = "checkpoint") -> str:
+    """The loop as a person would write it."""
     test, last = "self.training", _NOT_REENTRANT
     head = f"from {MODULE} import checkpoint\n\n"
     if plan.every > 1:

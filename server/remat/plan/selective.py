@@ -49,19 +49,23 @@ def policy(source: Source, start: int, *more: str) -> tuple[str, tuple[str, ...]
     if torch is None:
         added = import_edit(source, "torch")
         torch, edits = "torch.ops", [*([added] if added is not None else []), *edits]
-    kept, keep, contexts = (
-        _free(source, name) for name in ("KEPT_FOR_BACKWARD", "keep_products", "selective_contexts")
-    )
+    names = ("KEPT_FOR_BACKWARD", "keep_products", "selective_contexts")
     at = _above(source, start)
-    text = _DEFINITIONS.format(
-        kept=kept,
-        operators="\n".join(f"    {torch}.aten.{name}," for name in SELECTIVE_KEEPS),
-        keep=keep,
-        contexts=contexts,
-        policy=policy_name,
-        create=create,
+    newline = newline_of(source.text, at)
+    written = _definitions(names, torch, policy_name, create).replace("\n", newline)
+    if written.strip() in source.text:  # an earlier plan's
+        return names[-1], tuple(others), edits
+    free = tuple(_free(source, name) for name in names)
+    text = _definitions(free, torch, policy_name, create).replace("\n", newline)
+    return free[-1], tuple(others), [*edits, insert(at, text)]
+
+
+def _definitions(names: tuple[str, ...], torch: str, policy_name: str, create: str) -> str:
+    kept, keep, contexts = names
+    operators = "\n".join(f"    {torch}.aten.{name}," for name in SELECTIVE_KEEPS)
+    return _DEFINITIONS.format(
+        kept=kept, operators=operators, keep=keep, contexts=contexts, policy=policy_name, create=create
     )
-    return contexts, tuple(others), [*edits, insert(at, text.replace("\n", newline_of(source.text, at)))]
 
 
 def _free(source: Source, name: str) -> str:

@@ -10,13 +10,15 @@ from remat.lint.check import check
 from remat.lint.code.source import Source
 from remat.lint.layers.classes import classes
 from remat.lint.layers.sites import sites
-from remat.plan.differing import one_edit
+from remat.plan.differing import line_edits, one_edit
 from remat.plan.hugging_face import by_library, model_on, write_for_library
-from remat.plan.loops import write_loops
+from remat.plan.loops import by_hand, sentence, write_loops
 from remat.plan.owners import bases, imported_at, owners_at
 from remat.plan.plan import ByHand, Written
 from remat.plan.selective import too_old
 from remat.plan.stacks import Code, Elsewhere, Library, Ran, find
+from remat.plan.taking_out import is_checkpointed, left_over, without_checkpoint, without_import, without_settings
+from remat.plan.wrapping import UnfitError
 
 if TYPE_CHECKING:
     from remat.lint.layers.classes import Klass
@@ -41,15 +43,10 @@ def write(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
 
 
 def _written(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
-    if plan.way == "none":
-        return ByHand("Remat adds checkpointing and does not take it out", "call the blocks without checkpoint()")
-    if not plan.blocks:
-        return ByHand("the probe saw no block that this way checkpoints")
-    if plan.way == "selective" and too_old(context.versions):
-        return ByHand("torch before 2.4 has no selective checkpointing: update it first")
     source = Source(text)
-    if not source.complete or "\r" in text.replace("\r\n", "\n"):
-        return ByHand("the file does not parse as it is now", _CALL)
+    refused = _refused(source, plan, context)
+    if refused is not None:
+        return refused
     made = model_on(source, place)
     if made is not None:
         return write_for_library(source, made, plan, context)
@@ -58,10 +55,49 @@ def _written(text: str, place: Place, plan: Plan, context: Context) -> Outcome:
     if any(base.endswith(_OF_TRANSFORMERS) for owner in owners[:1] for base in bases(code, owner)):
         line = f"model.{_ENABLE}"
         return ByHand("it has transformers' own switch: use it where the model is made", line)
-    return _in_classes(code, owners, imported_at(code, place), plan, context)
+    ran = _ran(code, owners, imported_at(code, place), plan)
+    if isinstance(ran, ByHand):
+        return ran
+    if isinstance(ran, Library):
+        return write_for_library(source, by_library(ran), plan, context)
+    if plan.way == "none" or is_checkpointed(one for _, one in ran):
+        return _anew(code, [one for _, one in ran], place, plan, context)
+    return write_loops(source, ran, plan)
 
 
-def _in_classes(code: Code, owners: list[Klass], imported: str, plan: Plan, context: Context) -> Outcome:
+def _refused(source: Source, plan: Plan, context: Context) -> ByHand | None:
+    if not plan.blocks:
+        does = "the code" if plan.way == "none" else "this way"
+        return ByHand(f"the probe saw no block that {does} checkpoints")
+    if plan.way == "selective" and too_old(context.versions):
+        return ByHand("torch before 2.4 has no selective checkpointing: update it first")
+    if not source.complete or "\r" in source.text.replace("\r\n", "\n"):
+        return ByHand("the file does not parse as it is now", _CALL)
+    return None
+
+
+def _anew(code: Code, ran: list[Ran], place: Place, plan: Plan, context: Context) -> Outcome:
+    """Without what checkpoints the blocks now, and then as `plan` says."""
+    text = code.source.text
+    try:
+        bare = without_settings(apply_edits(text, tuple(without_checkpoint(code, ran))))
+    except UnfitError as error:
+        return ByHand(sentence(error), "x = block(x)" if plan.way == "none" else by_hand(plan))
+    if plan.way == "none":
+        lists = " and ".join(f"`{one.layers}`" for one in ran)
+        after, what = without_import(bare), f"The blocks of {lists} are called without checkpoint()"
+        return Written(line_edits(text, after), what, tuple(left_over(text, after)))
+    outcome = _written(bare, place, plan, context)
+    if not isinstance(outcome, Written):
+        return outcome
+    after = apply_edits(bare, outcome.edits)
+    notes = (*outcome.notes, *left_over(text, after))
+    what = f"{outcome.what}, in place of what checkpointed them before"
+    return replace(outcome, edits=line_edits(text, after), what=what, notes=notes)
+
+
+def _ran(code: Code, owners: list[Klass], imported: str, plan: Plan) -> list[tuple[int, Ran]] | Library | ByHand:
+    """Where each list of the plan's blocks is run, by its place there."""
     ran: list[tuple[int, Ran]] = []
     for number, blocks in enumerate(plan.blocks):
         results = [find(code, owner, _path(blocks.path)) for owner in owners]
@@ -71,9 +107,9 @@ def _in_classes(code: Code, owners: list[Klass], imported: str, plan: Plan, cont
         if len({one.owner.name if isinstance(one, Ran) else one.name for one in seen}) > 1:
             return ByHand("several classes of this file run blocks of that name: probe the class that is meant", _CALL)
         if isinstance(seen[0], Library):
-            return write_for_library(code.source, by_library(seen[0]), plan, context)
+            return seen[0]
         ran.append((number, seen[0]))
-    return write_loops(code.source, ran, plan)
+    return ran
 
 
 def _path(pattern: str) -> list[str]:
