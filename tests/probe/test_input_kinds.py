@@ -660,3 +660,46 @@ def test_a_method_that_a_step_calls_instead_of_forward_is_named_by_a_line(tmp_pa
     asked = failure(ask(tmp_path, "other.py:Net"))
     assert asked.missing is not None
     assert asked.missing.how == "it has act, value"
+
+
+def test_experts_that_a_mask_of_them_names_are_each_run(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 64)
+            self.gate = nn.Linear(64, 4)
+            self.top_k = 2
+            self.experts = nn.ModuleDict({f"expert_{i}": nn.Linear(64, 64) for i in range(4)})
+
+        def forward(self, tokens):
+            x = self.embedding(tokens).view(-1, 64)
+            masks = nn.functional.one_hot(self.gate(x).topk(self.top_k).indices, 4).permute(2, 1, 0)
+            out = torch.zeros_like(x)
+            hit = torch.greater(masks.sum((-1, -2)), 0).nonzero().squeeze(1)
+            for number in hit:
+                _, rows = torch.where(masks[number])
+                out = out.index_add(0, rows, self.experts[f"expert_{number}"](x[rows]))
+            return out
+    """
+    write(tmp_path, named_experts=HEAD + body)
+    found = result(ask(tmp_path, "named_experts.py:Net", checkpointing="none"))
+    assert "as one of the 4 turns of the loop" in str(found.assumptions)
+    assert "128 of 512" in str(found.assumptions)  # of 256 tokens, two choices each
+    weights = 100 * 64 + 64 * 4 + 4 + 4 * (64 * 64 + 64)
+    assert found.by_category["optimizer"] >= 8 * weights  # every expert has a gradient
+
+
+def test_parts_whose_sizes_only_data_tells_are_even(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            counts = (x > 0).sum(0)[:3].tolist()
+            parts = torch.split(x, counts, dim=0)
+            return torch.cat([expert(part) for expert, part in zip(self.experts, parts)])
+    """
+    assert "3 parts whose sizes only data tells are taken to be even" in inputs(ask, tmp_path, "split", body)

@@ -261,7 +261,7 @@ def _of_rank(use: Use, known: Facts) -> list[Shape]:
 def _named_sides(model: nn.Module) -> Iterator[tuple[int, ...]]:
     """Yield what a model calls its image size, itself or in its configuration."""
     for holder in (model, *list(model.children())[:3]):
-        for name in ("image_size", "img_size", "input_size", "resolution", "sample_size", "input_resolution"):
+        for name in ("image_size", "img_size", "input_size", "resolution", "sample_size", "input_resolution", "size"):
             size = getattr(holder, name, None)
             size = _of_config(holder, name) if size is None else size
             if isinstance(size, int) and not isinstance(size, bool) and 1 < size < 4096:

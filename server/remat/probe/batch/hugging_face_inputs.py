@@ -98,13 +98,22 @@ def _text_values(config: object, cls: str, accepted: Mapping[str, object]) -> di
     if cls.endswith("ForMultipleChoice"):
         return {"input_ids": Shape((BATCH, 4, SEQ), "int", ids.high), "labels": Shape((BATCH,), "int", 4)}
     values: dict[str, Value] = {"input_ids": ids, **_text_labels(cls, config)}
-    if "return_loss" in accepted:  # CLIP and its kind: pairs of a text and an image
-        values |= {"pixel_values": _pixels(config), "return_loss": True}
-    elif _sees_pictures_too(config, accepted):
+    if "return_loss" in accepted:  # CLIP and its kind: pairs of a text and an image, or a sound
+        values |= {"pixel_values": _pixels(config), "input_features": _clips(config), "return_loss": True}
+    elif _sees_pictures_too(config, accepted) or _needed(accepted, "pixel_values"):
         values["pixel_values"] = _pixels(config)
     if getattr(config, "is_encoder_decoder", False) and "labels" not in values:
         values["decoder_input_ids"] = ids
     return values
+
+
+def _needed(accepted: Mapping[str, object], name: str) -> bool:
+    return name in accepted and getattr(accepted[name], "default", None) is inspect.Parameter.empty
+
+
+def _clips(config: object) -> Shape:
+    """Ten seconds of sound as a picture of its spectra."""
+    return Shape((BATCH, 1, 1001, int(getattr(getattr(config, "audio_config", None), "num_mel_bins", 64))))
 
 
 def _sees_pictures_too(config: object, accepted: Mapping[str, object]) -> bool:
@@ -119,9 +128,9 @@ def _series(config: object) -> dict[str, Value]:
     def number(name: str, default: int = 0) -> int:
         return int(getattr(config, name, None) or default)
 
-    ahead, width = number("prediction_length", 24), number("input_size", 1)
+    ahead, width = number("prediction_length", 24), number("num_input_channels") or number("input_size", 1)
     past = number("context_length", ahead) + max(getattr(config, "lags_sequence", None) or [0])
-    values = (width,) if width > 1 else ()
+    values = (width,) if width > 1 or number("num_input_channels") else ()
     known: dict[str, Value] = {
         "past_values": Shape((BATCH, past, *values)),
         "past_time_features": Shape((BATCH, past, number("num_time_features"))),
@@ -182,6 +191,10 @@ def _image_size(config: object) -> tuple[int, int]:
 
 
 def _features(config: object) -> Shape:
+    bands = getattr(config, "input_feat_per_channel", None)
+    if isinstance(bands, int):  # spectra over time, the other way round
+        length = int(getattr(config, "max_source_positions", 6000))
+        return Shape((BATCH, length, bands * int(getattr(config, "input_channels", None) or 1)))
     mels = int(getattr(config, "num_mel_bins", 80))
     return Shape((BATCH, mels, 2 * int(getattr(config, "max_source_positions", 1500))))
 

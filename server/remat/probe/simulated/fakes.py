@@ -82,8 +82,11 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     # copy.deepcopy of a fake (nn.TransformerEncoder copies its layer) would copy the fake mode with it.
     yield torch.Tensor, "__deepcopy__", _deep_copy
     yield nn.Parameter, "__deepcopy__", _deep_copy
+    yield FakeTensor, "__format__", _formatted
+    yield torch.Tensor, "split", _split_evenly(assume, cast("Callee[object]", torch.Tensor.split))
     # An array's values leave the world of tensors: lengths to pack by, masks, what is drawn into a picture.
     yield FakeTensor, "numpy", _zeros(assume)
+    yield FakeTensor, "tolist", _listed(assume)
 
 
 @contextlib.contextmanager
@@ -156,6 +159,24 @@ def _is_cuda(device: object) -> bool:
     return type(device) is int or (isinstance(device, str) and device.startswith("cuda"))
 
 
+def _formatted(self: FakeTensor, how: str) -> str:
+    """A single value in a text, as in the name of an expert."""
+    return format(self.item() if self.dim() == 0 else repr(self), how)
+
+
+def _split_evenly(assume: Callable[[str], None], split: Callee[object]) -> object:
+    def split_evenly(self: torch.Tensor, sizes: object, dim: int = 0) -> object:
+        long = self.shape[dim]
+        of_values = isinstance(sizes, list | tuple) and len(sizes) > 0 and not any(sizes)
+        if isinstance(self, FakeTensor) and of_values and long:
+            parts = len(cast("list[int]", sizes))
+            assume(f"{parts} parts whose sizes only data tells are taken to be even")
+            sizes = [long // parts + (number < long % parts) for number in range(parts)]
+        return split(self, sizes, dim)
+
+    return split_evenly
+
+
 def _zeros(assume: Callable[[str], None]) -> object:
     def numpy(self: FakeTensor, *_args: object, **_kwargs: object) -> object:
         if self.requires_grad:
@@ -166,6 +187,18 @@ def _zeros(assume: Callable[[str], None]) -> object:
             return (torch.zeros(self.shape, dtype=self.dtype) if self.constant is None else self.constant).numpy()
 
     return numpy
+
+
+def _listed(assume: Callable[[str], None]) -> object:
+    """All values at once: torch asks a fake for one after the other."""
+
+    def tolist(self: FakeTensor) -> object:
+        if self.constant is None:
+            assume("the values of a list (.tolist()) are taken to be 0")
+        with torch.utils._python_dispatch._disable_current_modes():
+            return (torch.zeros(self.shape, dtype=self.dtype) if self.constant is None else self.constant).tolist()
+
+    return tolist
 
 
 def _deep_copy(self: torch.Tensor, memo: dict[int, object]) -> object:

@@ -57,8 +57,7 @@ def _likely(
         value = _likely_value(tensor.dtype, turns)
         return f"a value read from a tensor (.item(), bool(), int()) is taken to be {value!r}", value
     if func is _aten.nonzero.default:
-        rows, said = _share(tensor, turns)
-        return f"nonzero() finds {said}", tensor.new_empty((rows, tensor.dim()), dtype=torch.int64)
+        return _likely_rows(tensor, turns)
     if func is _aten.masked_select.default:
         rows, said = _share(tensor, turns)
         return f"masked_select() keeps {said}", tensor.new_empty((rows,))
@@ -138,6 +137,20 @@ def _likely_value(dtype: torch.dtype, turns: Turns | None) -> bool | float:
     if dtype == torch.bool:
         return bool(works)
     return 0.0 if dtype.is_floating_point else int(works is not None)
+
+
+def _likely_rows(mask: torch.Tensor, turns: Turns | None) -> tuple[str, object]:
+    rows, said = _share(mask, turns)
+    if rows == mask.numel() and mask.dim() == 1:
+        return f"nonzero() finds {said}", _numbers(mask, rows)
+    return f"nonzero() finds {said}", mask.new_empty((rows, mask.dim()), dtype=torch.int64)
+
+
+def _numbers(like: torch.Tensor, count: int) -> torch.Tensor:
+    """All rows of a mask, whose numbers are known then: they pick the experts that have samples."""
+    with torch.utils._python_dispatch._disable_current_modes():
+        numbers = torch.arange(count)[:, None]
+    return constant(cast("FakeTensor", like).fake_mode, numbers)
 
 
 def _likely_counts(values: torch.Tensor, args: Sequence[object]) -> tuple[str, object]:

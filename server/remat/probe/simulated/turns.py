@@ -113,7 +113,7 @@ def _count(iterated: ast.expr, frame: FrameType) -> int | None:
         held = _value(iterated, frame)
         return (
             len(cast("Sized", held))
-            if isinstance(held, range | list | tuple | nn.Module) and hasattr(held, "__len__")
+            if isinstance(held, range | list | tuple | nn.Module | torch.Tensor) and hasattr(held, "__len__")
             else None
         )
     return None
