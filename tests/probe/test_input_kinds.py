@@ -686,7 +686,7 @@ def test_experts_that_a_mask_of_them_names_are_each_run(tmp_path: Path, ask: Ask
     found = result(ask(tmp_path, "named_experts.py:Net", checkpointing="none"))
     assert "as one of the 4 turns of the loop" in str(found.assumptions)
     assert "128 of 512" in str(found.assumptions)  # of 256 tokens, two choices each
-    weights = 100 * 64 + 64 * 4 + 4 + 4 * (64 * 64 + 64)
+    weights = 100 * 64 + 4 * (64 * 64 + 64)
     assert found.by_category["optimizer"] >= 8 * weights  # every expert has a gradient
 
 
