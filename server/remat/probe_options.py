@@ -97,9 +97,9 @@ _OPTIONS = (
     ),
     click.option(
         "--autocast",
-        callback=_several(click.Choice(("fp16", "bf16")).convert),
+        callback=_several(click.Choice(("none", "fp16", "bf16")).convert),
         metavar="DTYPE,…",
-        help="Run forward under autocast to fp16 or bf16.",
+        help="Run forward under autocast to fp16 or bf16, or none.  [default: as the code has it]",
     ),
     click.option(
         "--optimizer",

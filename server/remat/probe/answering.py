@@ -46,9 +46,11 @@ class Answers:
         """`told`: what is built, saying what it does while it is estimated. Raises what the user's code does, and why
         nothing can be measured, unless an estimate answers already.
         """
-        request = self._request
+        request, asked = self._request, variant
         variant = _settled(self._built, variant)
         expected = self._expected(told, variant)
+        if expected is not None:
+            expected = _explained(self._built, asked, expected)
         if expected is not None and (request.mode != "measure" or is_of_ranks(variant)):
             yield expected
         if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
@@ -108,7 +110,15 @@ def _settled(built: Built, variant: Variant) -> Variant:
     optimizer = variant.optimizer
     if optimizer == AS_WRITTEN and built.make_optimizer is None and built.optimizer is not None:
         optimizer = built.optimizer
-    return replace(variant, autocast=variant.autocast or built.autocast, optimizer=optimizer)
+    autocast = None if variant.autocast == "none" else variant.autocast or built.autocast
+    return replace(variant, autocast=autocast, optimizer=optimizer)
+
+
+def _explained(built: Built, asked: Variant, result: VariantResult) -> VariantResult:
+    """With why the target's own settings are what they are, where the variant leaves them to it."""
+    left = [("autocast", asked.autocast is None), ("optimizer", asked.optimizer == AS_WRITTEN)]
+    said = [built.origins[name] for name, is_left in left if is_left and name in built.origins]
+    return replace(result, assumptions=(*said, *result.assumptions))
 
 
 def _noted(result: VariantResult, sizes: Sizes, notes: tuple[str, ...]) -> VariantResult:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import torch
     from torch import nn
@@ -55,6 +55,8 @@ class Built:
     """the name of the target's own optimizer, as in `Variant.optimizer`, where `make_optimizer` is None"""
     autocast: str | None = None
     """what `Variant.autocast` is where that says nothing"""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """why `optimizer` and `autocast` are what they are, each a sentence, where the target's own lines say so"""
     training: bool | None = True
     """True: `model.train()` is called, as training loops do; None: left in the mode `make_model` gives it"""
     holds_outputs: bool = False

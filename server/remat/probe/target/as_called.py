@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import nn
 
-from remat.probe.target.call_sites import sites
+from remat.probe.target.call_sites import sites, sites_in_script
 from remat.probe.target.scopes import evaluate_in
 from remat.probe.target.spelled import entries
 from remat.probe.target.unwritten import nothing_written
@@ -82,9 +82,18 @@ def _names_on(line: int, function: object) -> set[str]:
 
 def as_called(callee: object, file: File) -> Iterator[Arguments]:
     """Find calls of it in the project whose arguments can be worked out without running it."""
+    yield from _as_at(sites(callee, file), callee)
+
+
+def as_trained(callee: object, file: File) -> Iterator[Arguments]:
+    """The same of the calls in its own file alone, where that is a script that trains what it makes."""
+    yield from _as_at(sites_in_script(callee, file), callee)
+
+
+def _as_at(found: list[Site], callee: object) -> Iterator[Arguments]:
     name = getattr(callee, "__name__", "model")
-    others = [site.place for site in sites(callee, file)]
-    for site in sites(callee, file):
+    others = [site.place for site in found]
+    for site in found:
         with nothing_written():
             arguments = _arguments_at(site, getattr(callee, site.method) if site.method else callee)
         if arguments is not None:

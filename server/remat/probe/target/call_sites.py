@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from remat.probe.target.loading import File
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
-from remat.probe.target.statements import dotted, plan
+from remat.probe.target.statements import dotted, holds_training, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +69,18 @@ def _sites(callee: object, file: File) -> Iterator[Site]:
         yield from itertools.islice((site for site in here if _is_of(callee, site)), _MOST_OF_ONE)
         if time.monotonic() > until:
             return
+
+
+def sites_in_script(callee: object, file: File) -> list[Site]:
+    """Return calls of `callee` in its own file, outside of classes, if that file is a script that trains."""
+    tree = ast.parse(read(file.path))
+    if not holds_training(tree):
+        return []
+    name = str(getattr(callee, "__name__", ""))
+    parts = {id(n) for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for n in ast.walk(c)}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name) and id(n) not in parts]
+    here = (Site(file, call, scopes_around(tree, call)) for call in calls[:_MOST_OF_ONE])
+    return [site for site in here if _is_of(callee, site)]
 
 
 def _names(call: ast.Call, name: str) -> bool:

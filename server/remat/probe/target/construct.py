@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.guards import error_location
-from remat.probe.target.as_called import as_called, needed_of, none_where_it_failed, parameters_of, undecided
+from remat.probe.target.as_called import (
+    as_called,
+    as_trained,
+    needed_of,
+    none_where_it_failed,
+    parameters_of,
+    undecided,
+)
 from remat.probe.target.building import outside
 from remat.probe.target.call_sites import project_folders, sites
 from remat.probe.target.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
@@ -35,6 +42,7 @@ _CONFIG_NAMES = re.compile(
 )
 _CONFIG_CLASSES = re.compile(r".*(Config|Configuration|Args|Arguments|Hparams|HParams|Params|Options|Cfg|Settings)")
 _MOST_WAYS = 6
+_MOST_TOLD = 6  # defaults that a sentence lists
 _ENOUGH = 2  # entries by which a file of settings is recognised
 
 
@@ -54,7 +62,8 @@ def arguments_for(
         callee, file, place, inside, needed or unset, {p.name: config_class(p, callee, file) for p in needed}
     )
     if not asked.open:
-        return Ways([Arguments()], partial(_left_unset, asked), lambda error: _ways_after(callee, file, error))
+        ways = [*as_trained(callee, file), Arguments((), (), _defaults_said(callee))]
+        return Ways(ways, partial(_left_unset, asked), lambda error: _ways_after(callee, file, error))
     inner: FactMissingError | None = None
     plain: Ways | None = None
     if all(cls is not None for cls in asked.configs.values()):
@@ -75,6 +84,13 @@ def arguments_for(
     if settings is None:
         raise _question(asked)
     return settings
+
+
+def _defaults_said(callee: Callee[object]) -> tuple[str, ...]:
+    """Say which values decide on the sizes of what is made."""
+    sizes = [f"{p.name}={p.default}" for p in parameters_of(callee) if type(p.default) is int]
+    some = ", ".join(sizes[:_MOST_TOLD]) + (", …" if len(sizes) > _MOST_TOLD else "")
+    return (f"{getattr(callee, '__name__', 'model')} is made with its defaults: {some}",) if sizes else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +179,8 @@ def _left_unset(asked: _Asked, error: Exception, said: tuple[str, ...]) -> FactM
     if isinstance(error, HollowError):
         names = {p.name for p in parameters_of(asked.callee) if p.default is None}
     unset = [p for p in parameters_of(asked.callee) if p.name in names]
-    return _fails(replace(asked, open=unset), error, said, by_call=bool(said)) if unset else None
+    called = () if said == _defaults_said(asked.callee) else said
+    return _fails(replace(asked, open=unset), error, called, by_call=bool(called)) if unset else None
 
 
 def _of_class(cls: type | None) -> str | None:

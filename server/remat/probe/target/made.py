@@ -24,9 +24,10 @@ from remat.probe.target.building import building, known_numbers
 from remat.probe.target.defaults import enter
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate
+from remat.probe.target.training_loop import Loop, loop_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from remat.probe.batch.inputs import Found
     from remat.probe.messages import Location
@@ -58,17 +59,20 @@ class _Known:
     found: Found | None = None
     said: list[str] = field(default_factory=list)
     of_batch: tuple[str, ...] = ()
+    loop: Loop = field(default_factory=Loop)
 
 
 def built_from(made: Made) -> Built:
-    known = _Known()
+    known = _Known(loop=loop_of(made.file) if made.file is not None else Loop())
+    loop = known.loop
     in_trainer = made.file is not None and "Trainer(" in read(made.file.path)
     return Built(
         make_model=lambda: _model(made, known),
         make_batch=lambda model, batch, seq: _batch(made, known, model, batch, seq),
         make_loss=lambda output, inputs: _loss(made, output, inputs),
-        optimizer=made.spec.optimizer,
-        autocast=made.spec.autocast,
+        optimizer=made.spec.optimizer or (loop.optimizer.value if loop.optimizer else None),
+        autocast=made.spec.autocast or (loop.autocast.value if loop.autocast else None),
+        origins=dict(_origins(made, loop)),
         holds_outputs=not in_trainer,
         notes=lambda: tuple(
             dict.fromkeys(filter(None, (*made.assumptions, *made.said(), *known.said, *known.of_batch)))
@@ -139,8 +143,28 @@ def _method(model: nn.Module, name: str, place: Location) -> Callee[object]:
     return cast("Callee[object]", method)
 
 
+def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
+    """What the script's own lines say, where no comment does: by the field of `Built`, each as a sentence."""
+    name = made.file.path.name if made.file is not None else ""
+    if loop.autocast is not None and made.spec.autocast is None:
+        yield "autocast", f"forward runs under autocast to {loop.autocast.value}, as {name}:{loop.autocast.line} says"
+    if made.spec.optimizer is None and loop.optimizer is not None:
+        yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {name}:{loop.optimizer.line} says"
+    elif made.spec.optimizer is None and loop.other is not None:
+        yield "optimizer", f"the optimizer is AdamW instead of {loop.other.value}, which {name}:{loop.other.line} makes"
+
+
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     batch, seq = batch or made.spec.batch, seq or made.spec.seq
+    said = known.loop.batch
+    if batch is not None or said is None:
+        return _batch_of(made, known, model, batch, seq)
+    inputs = _batch_of(made, known, model, int(said.value), seq)
+    known.of_batch += (f"a batch of {said.value}, as {cast('File', made.file).path.name}:{said.line} says (--batch)",)
+    return inputs
+
+
+def _batch_of(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     if made.spec.inputs is not None:
         inputs, known.of_batch = _spelled(made, made.spec.inputs, model, batch, seq)
     elif known.found is None:

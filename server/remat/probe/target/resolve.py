@@ -26,7 +26,7 @@ from remat.probe.target.model_lines import call_on, lines_that_make
 from remat.probe.target.packages import imports, packages, read
 from remat.probe.target.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
-from remat.probe.target.statements import bound_names, dotted, plan
+from remat.probe.target.statements import bound_names, dotted, holds_training, plan
 from remat.probe.target.switches import said, switched, switches
 from remat.probe.target.weights import keep_away
 from remat.probe.target.written import built_by_functions
@@ -187,6 +187,12 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
     node = _definition(tree, name)
     spec = spec_of(text, str(file.path), node)
     place = Location(str(file.path), node.lineno if node else spec.line or 1)
+    if isinstance(node, ast.FunctionDef) and holds_training(node):
+        raise FactMissingError(
+            f"what `{name}` trains: it holds the training, which is never run whole",
+            f"name what makes its model: {_makes_there(file, tree, node)}",
+            place,
+        )
     if spec.model is not None:
         source = spec.model
         return Made(lambda: evaluate(file, source, _NAMES), file, spec, place)
@@ -206,6 +212,11 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
     dtype = default_dtype(callee, file)
     assumed = () if dtype is None else (dtype.said,)
     return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
+
+
+def _makes_there(file: File, tree: ast.Module, function: ast.FunctionDef) -> str:
+    lines = [n for n in sorted(lines_that_make(file, tree)) if function.lineno <= n <= (function.end_lineno or n)]
+    return ", ".join(f"{file.path.name}:{line}" for line in lines) or f"{file.path.name}:ClassName"
 
 
 def _definition(tree: ast.Module, name: str) -> ast.ClassDef | ast.FunctionDef | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
+from remat.probe.target.statements import holds_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,8 +61,7 @@ def spec_of(text: str, path: str, node: ast.ClassDef | ast.FunctionDef | None) -
     """Return the comment above or inside the definition, else the first that stands in no definition."""
     found = specs(text, path)
     tree = ast.parse(text)
-    definitions = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)]
-    owned = {spec.line: owner.name for owner in definitions for spec in found if _belongs(spec, owner, text)}
+    owned = {spec.line: owner.name for owner in _makers(tree) for spec in found if _belongs(spec, owner, text)}
     name = node.name if node is not None else None
     mine = [spec for spec in found if owned.get(spec.line) == name]
     common = [spec for spec in found if spec.line not in owned]
@@ -70,10 +70,14 @@ def spec_of(text: str, path: str, node: ast.ClassDef | ast.FunctionDef | None) -
 
 def owner(text: str, spec: Spec) -> str | None:
     """Return the name of the definition that the comment stands above or inside of."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and _belongs(spec, node, text):
-            return node.name
-    return None
+    return next((node.name for node in _makers(ast.parse(text)) if _belongs(spec, node, text)), None)
+
+
+def _makers(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    """What a comment may be about: a class, or a function that makes a model, not one that trains it."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and not holds_training(node)):
+            yield node
 
 
 def _belongs(spec: Spec, node: ast.ClassDef | ast.FunctionDef, text: str) -> bool:

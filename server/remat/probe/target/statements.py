@@ -107,6 +107,16 @@ def trains(node: ast.AST) -> bool:
     )
 
 
+def holds_training(node: ast.AST) -> bool:
+    """Tell whether a script or a function runs training itself: it calls backward, or a trainer."""
+    calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
+    return any(
+        dotted(call.func).endswith("Trainer")
+        or (isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "fit"})
+        for call in calls
+    )
+
+
 def bound_names(nodes: Sequence[ast.stmt]) -> frozenset[str]:
     """Return the names that statements bind in the scope they stand in."""
     return frozenset(name for node in nodes for name in _bound(node))

@@ -1,0 +1,172 @@
+"""How a script trains the model that it makes: its batch, its autocast and its optimizer, read where they stand."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from remat.probe.target.packages import read
+from remat.probe.target.scopes import evaluate_in, scopes_around
+from remat.probe.target.statements import dotted, holds_training
+from remat.probe.target.unwritten import nothing_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from remat.probe.target.loading import File
+
+_DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_MIXED = {"fp16": "fp16", "bf16": "bf16", "16-mixed": "fp16", "bf16-mixed": "bf16"}
+_EIGHT_BIT = ("AdamW8bit", "Adam8bit", "PagedAdamW8bit", "PagedAdam8bit")
+_NAMED = {
+    torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw",
+    getattr(torch.optim, "Adafactor", None): "adafactor",
+}  # fmt: skip
+_OF_TRAINER = {
+    "adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "sgd": "sgd", "adafactor": "adafactor",
+    "adamw_bnb_8bit": "adamw-8bit", "adamw_8bit": "adamw-8bit", "paged_adamw_8bit": "adamw-8bit",
+}  # fmt: skip
+_SETTINGS = ("TrainingArguments", "Config")
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a line of the script says, such as `64` or `bf16`."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What is None the script does not say, says in several ways, or says in a way that only a run can tell.
+
+    `optimizer`: as in `Variant.optimizer`. `other`: an optimizer that has no such name.
+    """
+
+    batch: Said | None = None
+    autocast: Said | None = None
+    optimizer: Said | None = None
+    other: Said | None = None
+
+
+def loop_of(file: File) -> Loop:
+    """Read a script that trains; another file says nothing."""
+    tree = ast.parse(read(file.path))
+    calls = sorted((n for n in ast.walk(tree) if isinstance(n, ast.Call)), key=lambda call: call.lineno)
+    if not holds_training(tree):
+        return Loop()
+    reader = _Reader(file, tree, calls)
+    with nothing_written():
+        optimizers = list(reader.optimizers())
+        named = [said for said in optimizers if not said.value.startswith("a ")]
+        other = next((said for said in optimizers if said not in named), None)
+        return Loop(_only(reader.batches()), _only(reader.autocasts()), None if other else _only(named), other)
+
+
+def _only(found: Iterator[Said] | list[Said]) -> Said | None:
+    """The first, where all say the same."""
+    every = list(found)
+    return every[0] if len({said.value for said in every}) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    file: File
+    tree: ast.Module
+    calls: list[ast.Call]
+
+    def value(self, node: ast.expr | None, call: ast.Call) -> object:
+        """What an expression stands for; `_UNKNOWN` where only a run tells, or nothing is written."""
+        if node is None:
+            return _UNKNOWN
+        if isinstance(node, ast.Constant):
+            return node.value
+        try:
+            return evaluate_in(self.file, node, scopes_around(self.tree, call))
+        except (Exception, SystemExit):  # noqa: BLE001  (any code of the user's)
+            return _UNKNOWN
+
+    def keyword(self, call: ast.Call, name: str) -> object:
+        return self.value(next((k.value for k in call.keywords if k.arg == name), None), call)
+
+    def batches(self) -> Iterator[Said]:
+        """The batch of the loader that feeds the training: the one called so, or that shuffles, or the only one."""
+        loaders = [call for call in self.calls if _name(call) == "DataLoader"]
+        training = [call for call in loaders if self._is_for_training(call)]
+        for call in training or (loaders if len(loaders) == 1 else []):
+            given = next((k.value for k in call.keywords if k.arg == "batch_size"), None)
+            size = self.value(given or next(iter(call.args[1:2]), None), call)
+            yield from _number(size, call)
+        for call in self.calls:
+            if _name(call).endswith(_SETTINGS):
+                yield from _number(self.keyword(call, "per_device_train_batch_size"), call)
+
+    def _is_for_training(self, call: ast.Call) -> bool:
+        if self.keyword(call, "shuffle") is True:
+            return True
+        assigned = (n for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and n.value is call)
+        return any("train" in dotted(target).lower() for node in assigned for target in node.targets)
+
+    def autocasts(self) -> Iterator[Said]:
+        for call in self.calls:
+            name = _name(call)
+            if name == "autocast" and self.keyword(call, "enabled") is not False:
+                yield from self._autocast(call)
+            elif name == "Accelerator":
+                yield from _mixed(self.keyword(call, "mixed_precision"), call)
+            elif name == "Trainer":
+                yield from _mixed(self.keyword(call, "precision"), call)
+            elif name.endswith(_SETTINGS):
+                yield from (Said(name, call.lineno) for name in ("bf16", "fp16") if self.keyword(call, name) is True)
+
+    def _autocast(self, call: ast.Call) -> Iterator[Said]:
+        device = self.value(next(iter(call.args), None), call)
+        if device == "cpu" or self.keyword(call, "device_type") == "cpu":
+            return
+        given = next((k.value for k in call.keywords if k.arg == "dtype"), None) or next(iter(call.args[1:2]), None)
+        dtype = torch.float16 if given is None else self.value(given, call)  # CUDA's own default
+        if isinstance(dtype, torch.dtype) and dtype in _DTYPES:
+            yield Said(_DTYPES[dtype], call.lineno)
+
+    def optimizers(self) -> Iterator[Said]:
+        for call in self.calls:
+            if _name(call) in _EIGHT_BIT:
+                yield Said("adamw-8bit", call.lineno)
+            elif _name(call).endswith(_SETTINGS):
+                name = self.keyword(call, "optim")
+                if isinstance(name, str) and name in _OF_TRAINER:
+                    yield Said(_OF_TRAINER[name], call.lineno)
+            else:
+                yield from self._optimizer(call)
+
+    def _optimizer(self, call: ast.Call) -> Iterator[Said]:
+        made = self.value(call.func, call) if _name(call)[:1].isupper() else _UNKNOWN
+        if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)):
+            return
+        name = _NAMED.get(made)
+        if name is None:
+            yield Said(f"a {made.__name__}", call.lineno)
+            return
+        momentum = self.keyword(call, "momentum")
+        name += "-momentum" if name == "sgd" and isinstance(momentum, int | float) and momentum else ""
+        form = "-fused" if self.keyword(call, "fused") is True else ""
+        yield Said(name + (form or ("-forloop" if self.keyword(call, "foreach") is False else "")), call.lineno)
+
+
+def _name(call: ast.Call) -> str:
+    return dotted(call.func).split(".")[-1]
+
+
+def _number(value: object, call: ast.Call) -> Iterator[Said]:
+    if type(value) is int and value > 0:
+        yield Said(str(value), call.lineno)
+
+
+def _mixed(value: object, call: ast.Call) -> Iterator[Said]:
+    if isinstance(value, str) and value in _MIXED:
+        yield Said(_MIXED[value], call.lineno)

@@ -1,0 +1,161 @@
+"""A script that trains says by itself what its batch, its autocast and its optimizer are, and how its model is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from remat.probe.answering import Answers
+from remat.probe.built import FactMissingError
+from remat.probe.messages import Request, Variant, VariantResult
+from remat.probe.target.resolve import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from remat.probe.built import Built
+
+SCRIPT = """
+import argparse
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Net(nn.Module):
+    def __init__(self, width=8, depth=1):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=48)
+    parser.add_argument("--depth", type=int, default=3)
+    args = parser.parse_args()
+    net = Net(width=16, depth=args.depth)
+    {lines}
+    for x in train_loader:
+        loss = net(x).mean()
+        loss.backward()
+
+if __name__ == "__main__":
+    main()
+"""
+LOADER = "train_loader = DataLoader(data, args.batch_size, shuffle=True)"
+
+
+def built(folder: Path, *lines: str) -> Built:
+    (folder / "train.py").write_text(SCRIPT.format(lines="\n    ".join(lines)))
+    return resolve("train.py", str(folder))
+
+
+def answer(target: Built, **settings: object) -> VariantResult:
+    variant = Variant("v", **settings)  # type: ignore[arg-type]
+    (event,) = Answers(target, Request("train.py", (variant,))).of(variant, target, lambda: None)
+    assert isinstance(event, VariantResult)
+    return event
+
+
+def test_the_model_is_made_and_fed_as_the_script_does_it(tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER))
+    assert told.batch == 48
+    assert told.by_category["parameters"] == 3 * (16 * 16 + 16) * 4
+    assert any("Net is made as at" in text and "train.py:22" in text for text in told.assumptions)
+    assert "a batch of 48, as train.py:23 says (--batch)" in told.assumptions
+
+
+def test_what_is_asked_for_wins_over_the_script(tmp_path: Path) -> None:
+    script = built(tmp_path, LOADER, 'cast = torch.autocast("cuda", torch.bfloat16)')
+    assert script.autocast == "bf16"
+    told = answer(script, batch=2, autocast="none", optimizer="sgd")
+    assert told.batch == 2
+    assert not any("autocast" in text or "train.py:23" in text for text in told.assumptions)
+
+
+def test_a_comment_wins_over_the_script(tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, "# remat: probe(batch=4, optimizer='sgd')", "opt = torch.optim.Adam(net)"))
+    assert told.batch == 4
+    assert "optimizer" not in told.by_category
+
+
+@pytest.mark.parametrize(
+    ("line", "autocast"),
+    [
+        ('with torch.autocast("cuda", dtype=torch.bfloat16): pass', "bf16"),
+        ('with torch.autocast("cuda"): pass', "fp16"),
+        ("with torch.cuda.amp.autocast(): pass", "fp16"),
+        ("with torch.amp.autocast(device_type='cuda', dtype=torch.float16, enabled=True): pass", "fp16"),
+        ("with torch.amp.autocast('cuda', dtype=torch.bfloat16, enabled=False): pass", None),
+        ("with torch.autocast('cpu', dtype=torch.bfloat16): pass", None),
+        ("accelerator = Accelerator(mixed_precision='bf16')", "bf16"),
+        ("accelerator = Accelerator(mixed_precision='no')", None),
+        ("settings = TrainingArguments('out', bf16=True, per_device_train_batch_size=4)", "bf16"),
+        ("settings = TrainingArguments('out', fp16=False)", None),
+        ("dtype = {'half': torch.float16}['half']\n    cast = torch.autocast('cuda', dtype=dtype)", "fp16"),
+        ("with torch.autocast('cuda', dtype=unknown()): pass", None),
+        ("a = torch.autocast('cuda', torch.bfloat16); b = torch.autocast('cuda', torch.float16)", None),
+        ("", None),
+    ],
+)
+def test_its_autocast_is_the_one_it_enters(line: str, autocast: str | None, tmp_path: Path) -> None:
+    assert built(tmp_path, LOADER, line).autocast == autocast
+
+
+@pytest.mark.parametrize(
+    ("line", "optimizer"),
+    [
+        ("opt = torch.optim.AdamW(net.parameters(), lr=1e-3)", "adamw"),
+        ("opt = torch.optim.AdamW(net.parameters(), fused=True)", "adamw-fused"),
+        ("opt = torch.optim.Adam(net.parameters(), foreach=False)", "adam-forloop"),
+        ("opt = torch.optim.SGD(net.parameters(), 0.1)", "sgd"),
+        ("opt = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)", "sgd-momentum"),
+        ("opt = torch.optim.SGD(net.parameters(), 0.1, momentum=0)", "sgd"),
+        ("opt = bnb.optim.AdamW8bit(net.parameters())", "adamw-8bit"),
+        ("settings = TrainingArguments('out', optim='adamw_torch_fused')", "adamw-fused"),
+        ("a = torch.optim.Adam(net.parameters()); b = torch.optim.Adam(net.parameters())", "adam"),
+        ("a = torch.optim.Adam(net.parameters()); b = torch.optim.SGD(net.parameters())", None),
+        ("", None),
+    ],
+)
+def test_its_optimizer_is_the_one_it_makes(line: str, optimizer: str | None, tmp_path: Path) -> None:
+    assert built(tmp_path, LOADER, line).optimizer == optimizer
+
+
+def test_an_optimizer_without_a_name_here_is_said_to_be_replaced(tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, "opt = torch.optim.NAdam(net.parameters())"))
+    assert "the optimizer is AdamW instead of a NAdam, which train.py:24 makes" in told.assumptions
+
+
+@pytest.mark.parametrize(
+    ("loaders", "batch"),
+    [
+        (["test_loader = DataLoader(data, 5)", "train_loader = DataLoader(data, batch_size=6)"], 6),
+        (["loader = DataLoader(data, 5)", "other = DataLoader(data, 6, shuffle=True)"], 6),
+        (["loader = DataLoader(data, 5)"], 5),
+        (["loader = DataLoader(data, 5)", "other = DataLoader(data, 6)"], None),
+        (["loader = DataLoader(data, batch_size=size_of(data))"], None),
+        (["settings = TrainingArguments('out', per_device_train_batch_size=7)"], 7),
+    ],
+)
+def test_its_batch_is_that_of_the_loader_it_trains_from(loaders: list[str], batch: int | None, tmp_path: Path) -> None:
+    target = built(tmp_path, *loaders)
+    assert answer(target).batch == (batch or 8)
+
+
+def test_a_file_that_does_not_train_says_nothing_and_its_model_has_its_defaults(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(SCRIPT.format(lines=LOADER).replace("loss.backward()", "print(loss)"))
+    told = answer(resolve("net.py:Net", str(tmp_path)))
+    assert told.by_category["parameters"] == (8 * 8 + 8) * 4
+    assert "Net is made with its defaults: width=8, depth=1" in told.assumptions
+
+
+def test_a_function_that_trains_is_not_run_but_the_line_in_it_that_makes_the_model_is_named(tmp_path: Path) -> None:
+    built(tmp_path, LOADER)
+    with pytest.raises(FactMissingError, match="what `main` trains") as error:
+        resolve("train.py:main", str(tmp_path))
+    assert error.value.how.endswith("train.py:22")
