@@ -5,9 +5,11 @@ With PYTHONPATH=server:
     python bench/gpu_truth.py                                   estimate and measure here, in eight minutes at most
     python bench/gpu_truth.py --estimate-only --gpu H200 --estimates FILE                            on any machine
     python bench/gpu_truth.py --estimates FILE                                      compare with those, on a GPU
+    python bench/gpu_truth.py --out FILE --resume                     only what FILE, cut off or broken off, lacks
     python bench/gpu_truth.py --device cpu                                          small models, on the CPU
 
-Exit status: 0 when the figures are as wanted (allocated: median 1 %; reserved: 3 %; nothing more than 5 % too low).
+FILE is written after every row. Exit status: 0 when the figures are as wanted (at least 20 rows; allocated: median 1 %;
+reserved: 3 %; nothing more than 5 % too low), 1 when not, 2 when there is nothing to measure on.
 """
 
 from __future__ import annotations
@@ -27,14 +29,20 @@ import torch
 from gpu_models import GPU, SMALL, rows
 
 from remat.probe.measured.measurable import CannotMeasureError, device_here
-from remat.probe.measured.measure import measure
+from remat.probe.measured.measure import measure_in_turn
 from remat.probe.measured.memory_on_cuda import driver
 from remat.probe.messages import Limits
 from remat.probe.simulated.estimate import estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from remat.probe.messages import VariantResult
 
+ENOUGH = 20
+"""rows that have to be measured"""
+LIMIT = 480.0
+"""seconds after which no row is still running: of a row that is late only its own figures are lost"""
 TOO_LOW = -0.05
 WANTED = {"allocated": 0.01, "reserved": 0.03}
 
@@ -60,6 +68,8 @@ class Row:
     estimated: Figures | None = None
     measured: Figures | None = None
     failure: str | None = None
+    left_out: str | None = None
+    """why it was not run, though nothing is wrong with it"""
     errors: dict[str, float] = field(default_factory=dict)
 
 
@@ -87,10 +97,13 @@ def estimated(name: str, args: argparse.Namespace) -> Figures:
     return figures_of(result, time.perf_counter() - began)
 
 
-def measured(name: str, args: argparse.Namespace) -> Figures:
+def measured(name: str, args: argparse.Namespace, left: float) -> Figures:
+    """The figures alone: what they consist of would take two more steps, and slow ones."""
     make, variant = chosen(args)[name]
     began = time.perf_counter()
-    result = measure(make(), variant, args.device, Limits(seconds=args.seconds))
+    turns = measure_in_turn(make(), variant, args.device, Limits(seconds=left))
+    result = next(turns)
+    turns.close()
     return figures_of(result, time.perf_counter() - began)
 
 
@@ -131,39 +144,71 @@ def summary(done: list[Row]) -> dict[str, dict[str, object]]:
     return found
 
 
-def run(args: argparse.Namespace) -> list[Row]:
-    """Every row that the time allows; what fails is told and left behind."""
+def run(args: argparse.Namespace, save: Callable[[list[Row]], None]) -> list[Row]:
+    """Every row that the time allows; what fails is told and left behind. `save` is given all that is known by then."""
     before = json.loads(args.estimates.read_text()) if args.estimates and args.estimates.exists() else {}
     if before and before["torch"] != torch.__version__:
         print(f"the estimates were made with torch {before['torch']}, this is {torch.__version__}")
     known = {name: Figures(**given) for name, given in before.get("estimates", {}).items()}
+    have = measured_before(args) if args.resume else {}
     began, done, context = time.monotonic(), [], None
     print(f"{'':<28}{'estimated':>11}{'measured':>11}{'allocated':>11}{'reserved':>10}{'process':>9}   peak")
     for name in chosen(args):
-        row = Row(name)
+        row = have.get(name, Row(name))
         done.append(row)
-        if time.monotonic() - began > args.seconds:
-            row.failure = "no time was left"
-            continue
-        try:
-            row.estimated = known[name] if name in known else estimated(name, args)
-            row.measured = measured(name, args)
-        except Exception as error:  # noqa: BLE001 -- the other rows still count
-            row.failure = f"{type(error).__name__}: {error}"
-            if not isinstance(error, CannotMeasureError):
-                traceback.print_exc()
-        gc.collect()
+        if name not in have:
+            row.left_out = not_now(time.monotonic() - began, args)
+            if row.left_out is None:
+                run_one(row, known.get(name), args, LIMIT - (time.monotonic() - began))
         compare(row, context)
         came = row.measured
         if context is None and came is not None and came.process is not None and came.reserved is not None:
             context = came.process - came.reserved
         show(row)
+        save(done)
     return done
+
+
+def run_one(row: Row, known: Figures | None, args: argparse.Namespace, left: float) -> None:
+    try:
+        row.estimated = known or estimated(row.name, args)
+        row.measured = measured(row.name, args, left)
+    except Exception as error:  # noqa: BLE001 -- the other rows still count
+        row.failure = f"{type(error).__name__}: {error}"
+        if not isinstance(error, CannotMeasureError):
+            traceback.print_exc()
+    gc.collect()
+
+
+def not_now(passed: float, args: argparse.Namespace) -> str | None:
+    """Why no further row is run: no time, or an error that a process does not get rid of (an illegal access)."""
+    if passed > args.seconds:
+        return "no time was left"
+    if args.device == "cuda":
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            return f"the GPU is lost to this process, run again with --resume: {str(error).splitlines()[0]}"
+    return None
+
+
+def measured_before(args: argparse.Namespace) -> dict[str, Row]:
+    """The rows of --out that have figures, if they were measured on this GPU with this torch."""
+    if args.out is None or not args.out.exists():
+        return {}
+    kept = json.loads(args.out.read_text())
+    if (kept["gpu"], kept["torch"]) != (args.gpu, torch.__version__):
+        print(f"{args.out} is of {kept['gpu']} and torch {kept['torch']}: nothing of it is kept")
+        return {}
+    rows = [Row(**{**row, "estimated": None, "measured": None, "errors": {}}) for row in kept["rows"]]
+    for row, given in zip(rows, kept["rows"], strict=True):
+        row.estimated, row.measured = (Figures(**given[k]) if given[k] else None for k in ("estimated", "measured"))
+    return {row.name: row for row in rows if row.measured is not None}
 
 
 def show(row: Row) -> None:
     if row.failure is not None or row.estimated is None or row.measured is None:
-        print(f"{row.name:<28}{row.failure}", flush=True)
+        print(f"{row.name:<28}{row.failure or row.left_out}", flush=True)
         return
     shares = "".join(
         f"{row.errors[tier]:>+{width}.2%}" if tier in row.errors else f"{'':>{width}}"
@@ -177,7 +222,8 @@ def show(row: Row) -> None:
 
 def tell(found: dict[str, dict[str, object]], done: list[Row]) -> bool:
     """Prints the summary; returns whether it is as wanted."""
-    good = all(row.failure is None for row in done)
+    measured_rows = [row for row in done if row.measured is not None]
+    good = all(row.failure is None for row in done) and len(measured_rows) >= min(ENOUGH, len(done))
     print(f"\n{'':<12}{'rows':>5}{'median':>10}{'worst':>10}")
     for tier, figures in found.items():
         shares = f"{figures['median']:>10.3%}{figures['worst']:>+10.3%}"
@@ -189,6 +235,9 @@ def tell(found: dict[str, dict[str, object]], done: list[Row]) -> bool:
     for row in done:
         if row.failure is not None:
             print(f"failed: {row.name}: {row.failure}")
+    reasons = {row.left_out for row in done if row.left_out is not None}
+    for reason in sorted(reasons):
+        print(f"not run: {sum(row.left_out == reason for row in done)} rows: {reason}")
     return good
 
 
@@ -200,7 +249,8 @@ def main() -> int:
     parser.add_argument("--estimate-only", action="store_true", help="write --estimates and measure nothing")
     parser.add_argument("--estimates", type=Path, help="estimates made beforehand (JSON)")
     parser.add_argument("--seconds", type=float, default=440.0, help="no row is begun after so many seconds")
-    parser.add_argument("--out", type=Path, help="where all figures are written (JSON)")
+    parser.add_argument("--out", type=Path, help="where all figures are written, after every row (JSON)")
+    parser.add_argument("--resume", action="store_true", help="keep what --out holds already, and measure the rest")
     args = parser.parse_args()
     if args.estimate_only:
         return estimate_only(args)
@@ -211,14 +261,19 @@ def main() -> int:
         return 2
     is_cuda = place.type == "cuda"
     args.gpu = args.gpu or (torch.cuda.get_device_name(place) if is_cuda else None)
+    about = {"gpu": args.gpu, "torch": torch.__version__, "driver": driver() if is_cuda else None}
+
+    def save(rows: list[Row]) -> None:
+        if args.out is None:
+            return
+        new = args.out.with_name(f"{args.out.name}.new")
+        new.write_text(json.dumps({**about, "summary": summary(rows), "rows": [asdict(row) for row in rows]}, indent=1))
+        new.replace(args.out)
+
     began = time.monotonic()
-    done = run(args)
-    found = summary(done)
-    good = tell(found, done)
+    done = run(args, save)
+    good = tell(summary(done), done)
     print(f"{args.gpu or 'CPU'}, torch {torch.__version__}, {time.monotonic() - began:.0f} s")
-    if args.out:
-        about = {"gpu": args.gpu, "torch": torch.__version__, "driver": driver() if is_cuda else None}
-        args.out.write_text(json.dumps({**about, "summary": found, "rows": [asdict(row) for row in done]}, indent=1))
     return 0 if good else 1
 
 
