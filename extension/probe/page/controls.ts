@@ -18,6 +18,7 @@ const DTYPES: Options = new Map([
 ]);
 const AUTOCASTS: Options = new Map([
   ["", "As written"],
+  ["none", "None"],
   ["bf16", "bf16"],
   ["fp16", "fp16"],
 ]);
