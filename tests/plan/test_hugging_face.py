@@ -107,6 +107,48 @@ def test_a_selective_plan_hands_its_policy_over_beside_the_model(text: str) -> N
     assert "gradient_checkpointing=True" not in result
 
 
+NONE = Plan("none", ALL.blocks)
+SWITCHED = LOOP.replace("model.train()\n", "model.gradient_checkpointing_enable()  # slow\nmodel.train()\n")
+
+
+def test_a_switch_that_the_code_turns_is_turned_otherwise_where_it_stands() -> None:
+    settings = 'every_n_layers=2, activation_checkpointing_kwargs={"use_reentrant": False}'
+    line = f"model.activation_checkpointing_enable({settings})  # slow"
+    assert written(SWITCHED, EVERY, "transformers=5.24.0").splitlines()[4] == line
+    result = written(SWITCHED, Plan("selective", ALL.blocks))
+    assert result.count("gradient_checkpointing_enable(") == 1
+    assert '"context_fn": selective_contexts})  # slow' in result
+
+
+def test_a_switch_that_the_code_turns_is_taken_out() -> None:
+    assert written(SWITCHED, NONE) == LOOP
+    trainer = TRAINER.replace("bf16=True", "bf16=True, gradient_checkpointing=True")
+    assert written(trainer, NONE) == trainer.replace("gradient_checkpointing=True", "gradient_checkpointing=False")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (LOOP, "Nothing in this file switches checkpointing on"),
+        (TRAINER.replace("bf16=True", "gradient_checkpointing=options.save"), "take their switch from elsewhere"),
+        (SWITCHED.replace("model.grad", "if on: model.grad"), "under a condition"),
+        (
+            TRAINER.replace("bf16=True", "gradient_checkpointing=True").replace(
+                "arguments =", "model.gradient_checkpointing_enable()\narguments ="
+            ),
+            "so does another",
+        ),
+    ],
+)
+def test_a_switch_that_is_turned_elsewhere_is_named(text: str, why: str) -> None:
+    assert why in refused(text, NONE).why
+
+
+def test_a_trainer_that_switches_it_on_would_do_so_after_another_switch() -> None:
+    trainer = TRAINER.replace("bf16=True", "gradient_checkpointing=True")
+    assert "would do so after this" in refused(trainer, Plan("selective", ALL.blocks)).why
+
+
 def test_an_encoder_inside_of_a_class_is_switched_on_where_it_is_made() -> None:
     text = (
         "from torch import nn\nfrom transformers import AutoModel\n\n\nclass Tagger(nn.Module):\n"
@@ -124,7 +166,13 @@ def test_an_encoder_inside_of_a_class_is_switched_on_where_it_is_made() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        ("model.train()", "model.gradient_checkpointing_enable()", "line 5 switches checkpointing on already"),
+        (
+            "model.train()",
+            "if on:\n    model.gradient_checkpointing_enable()",
+            "Line 6 switches checkpointing on already, under a condition",
+        ),
+        ("model.train()", "other.gradient_checkpointing_enable()", "for another model"),
+        ("model.train()", "model.gradient_checkpointing_enable()\n" * 2, "so does another"),
         ("model = ", "", "not kept in a variable"),
         (
             "model.train()",

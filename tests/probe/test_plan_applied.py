@@ -129,6 +129,17 @@ def test_a_plan_in_place_of_another_needs_what_its_variant_was_said_to_need(
     check_applied(tmp_path, ask, apply_edits(text, outcome.edits), way, "Tower")
 
 
+SWITCHED = LLAMA.replace(
+    "optimizer =",
+    'model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})\noptimizer =',
+)
+
+
+@pytest.mark.parametrize("way", ["none", "every-3", "selective"])
+def test_a_switch_that_is_turned_otherwise_does_as_the_probe_said(tmp_path: Path, ask: Ask, way: str) -> None:
+    check_applied(tmp_path, ask, SWITCHED, way, "8")
+
+
 def check_applied(folder: Path, ask: Ask, text: str, way: str, where: str | None = None) -> None:
     """Where the code checkpoints already, the plan takes the place of that."""
     name, is_changed = f"model_{abs(hash((text, way)))}", where is not None  # the worker loads each file once

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from remat.finding import Edit, apply_edits
-from remat.lint.code.source import Source
-from remat.lint.code.syntax import dotted, is_literal
-from remat.lint.edits import add_argument, replace
+from remat.finding import Edit
+from remat.lint.code.syntax import dotted
 from remat.lint.kv_cache.decoder_checkpointing import KBIT, METHODS
 from remat.lint.kv_cache.model_origins import all_models
 from remat.lint.kv_cache.training_script import read_script
 from remat.lint.kv_cache.turning_cache_off import line_beside
-from remat.plan.differing import one_edit
 from remat.plan.plan import ByHand, Written
 from remat.plan.selective import policy
+from remat.plan.switched import change_switch
+from remat.plan.trainer_arguments import arguments_of, switch_on, switched_on
 
 if TYPE_CHECKING:
-    from remat.lint.code.source import Call
+    from remat.lint.code.source import Call, Source
     from remat.lint.kv_cache.training_script import Script
     from remat.lint.rule import Context
     from remat.plan.plan import Outcome, Place, Plan
@@ -108,10 +107,15 @@ def write_for_library(source: Source, made: Made, plan: Plan, context: Context) 
     line = f"{made.name or 'model'}.{switch.method}({', '.join([*given, f'{switch.settings}={settings}'])})"
     if why := _why_not(script, plan, switch, context):
         return ByHand(why, line if plan.way == "all" else "")
+    switches = list(script.named(*METHODS))
+    if switches or plan.way == "none":
+        return change_switch(source, script, made, switches, "" if plan.way == "none" else line, policies)
     by_arguments = plan.way == "all" and not (made.name or "").startswith("self.")  # which hold what JSON can
-    arguments = _training_arguments(script) if by_arguments else None
+    arguments = arguments_of(script) if by_arguments else None
     if arguments is not None:
-        return _in_arguments(source, arguments, switch, settings, line)
+        return switch_on(source, arguments, (switch.flag, switch.settings), settings, line)
+    if switched_on(script) is not None:
+        return ByHand("The arguments of the Trainer switch checkpointing on already, and would do so after this", line)
     if made.name is None:
         return ByHand("The model is not kept in a variable by the statement that makes it", line)
     edit = line_beside(source, made.call, line, before=False)
@@ -123,6 +127,10 @@ def write_for_library(source: Source, made: Made, plan: Plan, context: Context) 
 
 
 def _why_not(script: Script, plan: Plan, switch: _Switch, context: Context) -> str | None:
+    if plan.way == "none":
+        kbit = next(script.meaning(lambda name: name in KBIT), None)
+        where = _line(script, kbit) if kbit is not None else 0
+        return f"line {where} prepares the model: give it use_gradient_checkpointing=False" if where else None
     if context.versions.at_least("transformers", "4.35") is False:
         return "transformers before 4.35 takes no use_reentrant: update it first"
     if plan.every > 1 and not switch.counts_layers:
@@ -131,8 +139,6 @@ def _why_not(script: Script, plan: Plan, switch: _Switch, context: Context) -> s
         return "transformers' own switch checkpoints every layer or every n-th, not these"
     if context.project.adapters_under_zero3:
         return "with adapters under ZeRO-3 non-reentrant checkpointing fails: frozen weights are empty by then"
-    for call in script.named(*METHODS):
-        return f"line {_line(script, call)} switches checkpointing on already"
     for call in script.meaning(lambda name: name in KBIT):
         return (
             f"prepare_model_for_kbit_training on line {_line(script, call)} switches it on for a quantised model: give "
@@ -144,55 +150,6 @@ def _why_not(script: Script, plan: Plan, switch: _Switch, context: Context) -> s
 def _line(script: Script, call: Call) -> int:
     span = script.source.span(call.place, call.node)
     return script.source.text.count("\n", 0, span.start) + 1 if span else 0
-
-
-def _training_arguments(script: Script) -> Call | None:
-    """The arguments of the file's Trainer, where there is one of each: the Trainer switches checkpointing on itself."""
-    trainers = list(script.meaning(lambda name: _is(name, "Trainer")))
-    arguments = list(script.meaning(lambda name: _is(name, "TrainingArguments") or name in _TRL))
-    return arguments[0] if trainers and len(arguments) == 1 else None
-
-
-_TRL = frozenset({f"trl.{one}Config" for one in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO")})
-
-
-def _is(name: str, last: str) -> bool:
-    return name.split(".", maxsplit=1)[0] in {"transformers", "trl"} and name.endswith(last)
-
-
-def _in_arguments(source: Source, call: Call, switch: _Switch, settings: str, line: str) -> Outcome:
-    if call.unpacks_mapping:
-        return ByHand("The arguments of the Trainer are unpacked with `**`, which may hold the switch already", line)
-    if call.keyword("fsdp") is not None or call.keyword("fsdp_config") is not None:
-        return ByHand(
-            "With FSDP its own checkpointing is the one to use", 'fsdp_config={"activation_checkpointing": True}'
-        )
-    said = next((a for n in ("gradient", "activation") if (a := call.keyword(f"{n}_checkpointing_kwargs"))), None)
-    on = next((a for n in ("gradient", "activation") if (a := call.keyword(f"{n}_checkpointing"))), None)
-    if said is not None or (on is not None and not (is_literal(on.value, "False") or is_literal(on.value, "None"))):
-        return ByHand("The arguments of the Trainer say something about checkpointing already", line)
-    if on is not None and on.keyword is not None:
-        switched = replace(source, call.place, on.value, "True")
-        settings_name = f"{on.keyword.value}_kwargs"
-    else:
-        switched, settings_name = add_argument(source, call, f"{switch.flag}=True"), switch.settings
-    text = apply_edits(source.text, switched)
-    again = _same_call(Source(text), source, call)
-    more = add_argument(again[0], again[1], f"{settings_name}={settings}") if again else ()
-    if not switched or not more or again is None:
-        return ByHand("The arguments of the Trainer are laid out in a way that Remat cannot edit", line)
-    what = "The Trainer's arguments switch on checkpointing, which the Trainer hands to the model"
-    return Written((one_edit(source.text, apply_edits(text, more)),), what)
-
-
-def _same_call(after: Source, before: Source, call: Call) -> tuple[Source, Call] | None:
-    """The call where it now is: what was added stands in it, so it begins where it did."""
-    start = before.span(call.place, call.node)
-    for one in read_script(after).meaning(lambda name: _is(name, "TrainingArguments") or name in _TRL):
-        span = after.span(one.place, one.node)
-        if span is not None and start is not None and span.start == start.start:
-            return after, one
-    return None
 
 
 def _about_mode(source: Source, made: Made) -> list[str]:
