@@ -236,6 +236,11 @@ def offloaded():  # remat: probe(batch=4, seq=32)
     from torch.distributed.fsdp import CPUOffloadPolicy
     return fully_shard(Net(), offload_policy=CPUOffloadPolicy())
 
+def along_the_sequence():  # remat: probe(batch=4, seq=32)
+    from torch.distributed.tensor.experimental import context_parallel
+    with context_parallel(init_device_mesh("cuda", (4,)), buffers=[]):
+        return Net()
+
 def in_parts():  # remat: probe(batch=4, seq=32)
     from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
     model = Net()
@@ -279,6 +284,7 @@ def test_what_the_code_sets_is_said_and_counted(asked: Ask, folder: Path) -> Non
         ("old", "FullyShardedDataParallel (FSDP1)"),
         ("offloaded", "CPUOffloadPolicy"),
         ("in_parts", "tensor parallelism"),
+        ("along_the_sequence", "context parallelism"),
     ],
 )
 def test_what_is_not_estimated_is_named(name: str, what: str, asked: Ask, folder: Path) -> None:
@@ -287,7 +293,8 @@ def test_what_is_not_estimated_is_named(name: str, what: str, asked: Ask, folder
     assert "not supported" in told.message
     assert told.location is not None
     text = Path(told.location.path).read_text("utf-8").splitlines()[told.location.line - 1]
-    assert any(word in text for word in ("FullyShardedDataParallel(", "CPUOffloadPolicy(", "parallelize_module("))
+    words = ("FullyShardedDataParallel(", "CPUOffloadPolicy(", "parallelize_module(", "context_parallel(")
+    assert any(word in text for word in words)
 
 
 def test_code_that_starts_a_process_group_is_asked_for_its_size(asked: Ask, folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from remat.probe.measured.measurable import CannotMeasureError
-from remat.probe.ranks.refused import refused_function, refusing
+from remat.probe.ranks.refused import refused_functions, refusing
 from remat.probe.ranks.spoken import FOLDER
 from remat.probe.ranks.world import replaced_everywhere
 
@@ -39,7 +39,11 @@ def joined(place: torch.device, limits: Limits) -> Iterator[None]:
         if isinstance(backend, str):
             _asked_for.append(backend)
 
-    pairs = ((dist.init_process_group, start), (dist.destroy_process_group, lambda *_, **__: None), refused_function())
+    pairs = (
+        (dist.init_process_group, start),
+        (dist.destroy_process_group, lambda *_, **__: None),
+        *refused_functions(),
+    )
     with refusing(), replaced_everywhere(*pairs):
         yield
 

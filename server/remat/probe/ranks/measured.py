@@ -13,7 +13,7 @@ from remat.probe.measured.measurable import CannotMeasureError
 from remat.probe.ranks import joined
 from remat.probe.ranks.data_parallel import WRAPPED_TWICE
 from remat.probe.ranks.fully_sharded import followed, shard
-from remat.probe.ranks.refused import refuse, refused_function, refusing
+from remat.probe.ranks.refused import refuse, refused_functions, refusing
 from remat.probe.ranks.spoken import is_rank
 from remat.probe.ranks.world import pretended_ranks
 from remat.probe.ranks.wrapped import track_buckets, wrapped
@@ -43,7 +43,7 @@ def one_rank(variant: Variant, place: torch.device, limits: Limits) -> Iterator[
         return
     if variant.sharding == "ddp":
         _no_reducer()
-    pairs = ((DistributedDataParallel, lambda *_, **__: _no_reducer()), refused_function())
+    pairs = ((DistributedDataParallel, lambda *_, **__: _no_reducer()), *refused_functions())
     with refusing(), pretended_ranks(variant.world_size, *pairs, real=True):
         yield
 

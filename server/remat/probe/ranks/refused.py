@@ -24,6 +24,10 @@ _CLASSES = (
     ("deepspeed", "DeepSpeedEngine", "DeepSpeed (ZeRO)"),
 )
 """of modules that are loaded by now"""
+_FUNCTIONS = (
+    ("torch.distributed.tensor.parallel", "parallelize_module", "tensor parallelism"),
+    ("torch.distributed.tensor.experimental", "context_parallel", "context parallelism"),
+)
 _BY_CLASS = {
     "DeepSpeedEngine": "DeepSpeed (ZeRO)",
     "PipelineEngine": "DeepSpeed's pipeline parallelism",
@@ -43,10 +47,11 @@ def refusing() -> Iterator[None]:
         yield
 
 
-def refused_function() -> tuple[object, object]:
-    """The function that such code calls, and what it shall get instead."""
-    parallelize = importlib.import_module("torch.distributed.tensor.parallel").parallelize_module
-    return parallelize, _refusal("tensor parallelism")
+def refused_functions() -> Iterator[tuple[object, object]]:
+    """The functions that such code calls, each with what it shall get instead."""
+    for place, name, what in _FUNCTIONS:
+        with contextlib.suppress(ImportError, AttributeError):  # torch < 2.4 has no context_parallel
+            yield getattr(importlib.import_module(place), name), _refusal(what)
 
 
 def refuse(model: nn.Module) -> None:

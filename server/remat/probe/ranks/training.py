@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remat.probe.ranks import data_parallel, fully_sharded
 from remat.probe.ranks.described import assumptions
-from remat.probe.ranks.refused import refuse, refused_function, refusing
+from remat.probe.ranks.refused import refuse, refused_functions, refusing
 from remat.probe.ranks.world import asking_for_their_number, pretended_ranks
 from remat.probe.simulated.lenient import Assumed
 from remat.probe.simulated.variants import CannotApplyError
@@ -71,7 +71,7 @@ def ranks_of(variant: Variant, trace: Trace, device: Device) -> Iterator[Ranks]:
     with (
         fully_sharded.followed(trace),
         refusing(),
-        pretended_ranks(variant.world_size, data_parallel.wrapper(wrapped), refused_function()),
+        pretended_ranks(variant.world_size, data_parallel.wrapper(wrapped), *refused_functions()),
     ):
         yield Ranks(as_run(variant), variant, trace, device, wrapped)
 
