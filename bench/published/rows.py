@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MODELS = json.loads((Path(__file__).parent / "models.json").read_text())
 MIB, GIB = 2**20, 2**30
+IN_WHOLE_MIB = "older transcription, whole MiB"
+"""why rows were left out that say all that is needed, only rounded to a MiB"""
 UNITS = {"MiB": MIB, "GiB": GIB, "MB (1e6)": 10**6, "GB (1e9)": 10**9, "GB (2**30)": GIB}
 
 
@@ -87,7 +89,7 @@ def call_of(row: dict) -> Call:
         autocast=settings.get("autocast"),
         grad_accum=settings.get("grad_accum", 1),
     )
-    phases = {k: v * MIB for k, v in row.get("phase_mib", {}).items()}
+    phases = {k: v * MIB for k, v in row.get("phase_mib", {}).items() if v is not None}
     published = figures(row)
     call = Call(built, variant, row["gpu"], published, phases, context_of(row), kernels_of(settings))
     if settings.get("quantization") == "nf4":
@@ -116,7 +118,7 @@ def call_of_many_ranks(row: dict) -> Call:
 
 
 def refuse(row: dict, settings: dict) -> None:
-    if row["tier"] in {"no", "repeat"}:
+    if row["tier"] in {"no", "repeat"} and not str(row["why_not"]).startswith(IN_WHOLE_MIB):
         raise NotComparableError(row["why_not"] or "repeat of another row")
     if "FLUX" in settings["model"] and importlib.util.find_spec("diffusers") is None:
         raise NotComparableError("needs diffusers, which is not installed")
@@ -135,7 +137,7 @@ def refuse(row: dict, settings: dict) -> None:
     if settings.get("compile"):
         raise NotComparableError("torch.compile")
     if not isinstance(settings.get("seq"), int) and not row["sub"].startswith("peft-"):
-        raise NotComparableError(f"the sequence length is no number: {settings.get('seq')!r}")
+        raise NotComparableError(row["why_not"] or f"the sequence length is no number: {settings.get('seq')!r}")
 
 
 def model_of(text: str) -> tuple[str, tuple[str, dict]]:
