@@ -140,6 +140,11 @@ def test_an_optimizer_without_a_name_here_is_said_to_be_replaced(tmp_path: Path)
         (["loader = DataLoader(data, 5)", "other = DataLoader(data, 6)"], None),
         (["loader = DataLoader(data, batch_size=size_of(data))"], None),
         (["settings = TrainingArguments('out', per_device_train_batch_size=7)"], 7),
+        (["batch_size = 9"], 9),
+        (["batch_size: int = 9"], 9),
+        (["batch_size: int = 9", "train_batch_size = 10"], 10),
+        (["batch_size = 9", "train_batch_size = 10"], None),
+        (["batch_size = 9", "loader = DataLoader(data, 5)"], 5),
     ],
 )
 def test_its_batch_is_that_of_the_loader_it_trains_from(loaders: list[str], batch: int | None, tmp_path: Path) -> None:
@@ -159,3 +164,37 @@ def test_a_function_that_trains_is_not_run_but_the_line_in_it_that_makes_the_mod
     with pytest.raises(FactMissingError, match="what `main` trains") as error:
         resolve("train.py:main", str(tmp_path))
     assert error.value.how.endswith("train.py:22")
+
+
+TOKENS = """
+import torch
+from torch import nn
+
+block_size = 48
+
+class Net(nn.Module):
+    def __init__(self, words=100):
+        super().__init__()
+        self.words = nn.Embedding(words, 8)
+
+    def forward(self, tokens):
+        return self.words(tokens)
+
+net = Net()
+net(batch()).mean().backward()
+"""
+
+
+def test_its_sequences_are_as_long_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TOKENS)
+    told = answer(resolve("train.py", str(tmp_path)))
+    assert told.seq == 48
+    assert "sequences of 48, as train.py:5 says (--seq)" in told.assumptions
+    asked_for = answer(resolve("train.py", str(tmp_path)), seq=32)
+    assert asked_for.seq == 32
+    assert not any("(--seq)" in text for text in asked_for.assumptions)
+
+
+def test_a_length_says_nothing_of_what_has_none(tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, "block_size = 64"))
+    assert not any("(--seq)" in text for text in told.assumptions)

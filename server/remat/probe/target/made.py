@@ -145,23 +145,42 @@ def _method(model: nn.Module, name: str, place: Location) -> Callee[object]:
 
 def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
     """What the script's own lines say, where no comment does: by the field of `Built`, each as a sentence."""
-    name = made.file.path.name if made.file is not None else ""
     if loop.autocast is not None and made.spec.autocast is None:
-        yield "autocast", f"forward runs under autocast to {loop.autocast.value}, as {name}:{loop.autocast.line} says"
+        where = _at(made, loop.autocast.line)
+        yield "autocast", f"forward runs under autocast to {loop.autocast.value}, as {where} says"
     if made.spec.optimizer is None and loop.optimizer is not None:
-        yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {name}:{loop.optimizer.line} says"
+        yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {_at(made, loop.optimizer.line)} says"
     elif made.spec.optimizer is None and loop.other is not None:
-        yield "optimizer", f"the optimizer is AdamW instead of {loop.other.value}, which {name}:{loop.other.line} makes"
+        where = _at(made, loop.other.line)
+        yield "optimizer", f"the optimizer is AdamW instead of {loop.other.value}, which {where} makes"
 
 
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     batch, seq = batch or made.spec.batch, seq or made.spec.seq
-    said = known.loop.batch
-    if batch is not None or said is None:
-        return _batch_of(made, known, model, batch, seq)
-    inputs = _batch_of(made, known, model, int(said.value), seq)
-    known.of_batch += (f"a batch of {said.value}, as {cast('File', made.file).path.name}:{said.line} says (--batch)",)
+    told: list[str] = []
+    left_open = " ".join(_sizes_said(made, known, model))
+    if batch is None and known.loop.batch is not None and "(--batch)" in left_open:
+        batch = int(known.loop.batch.value)
+        told.append(f"a batch of {batch}, as {_at(made, known.loop.batch.line)} says (--batch)")
+    if seq is None and known.loop.seq is not None and "(--seq)" in left_open:
+        seq = int(known.loop.seq.value)
+        told.append(f"sequences of {seq}, as {_at(made, known.loop.seq.line)} says (--seq)")
+    inputs = _batch_of(made, known, model, batch, seq)
+    known.of_batch += tuple(told)
     return inputs
+
+
+def _sizes_said(made: Made, known: _Known, model: nn.Module) -> tuple[str, ...]:
+    """What is said of sizes where none is given."""
+    if made.spec.inputs is not None:
+        return ("(--batch) (--seq)",)
+    if known.found is None:
+        return hugging_face_inputs.assumptions(without_adapters(model), None, None)
+    return sizes_said(known.found, None, None)
+
+
+def _at(made: Made, line: int) -> str:
+    return f"{made.file.path.name if made.file is not None else ''}:{line}"
 
 
 def _batch_of(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:

@@ -29,6 +29,8 @@ _OF_TRAINER = {
     "adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "sgd": "sgd", "adafactor": "adafactor",
     "adamw_bnb_8bit": "adamw-8bit", "adamw_8bit": "adamw-8bit", "paged_adamw_8bit": "adamw-8bit",
 }  # fmt: skip
+_BATCHES = ("batch_size", "train_batch_size", "micro_batch_size", "device_batch_size")
+_LENGTHS = ("block_size", "seq_len", "seq_length", "max_seq_len", "max_seq_length", "sequence_length", "context_length")
 _SETTINGS = ("TrainingArguments", "Config")
 _UNKNOWN = object()
 
@@ -49,6 +51,7 @@ class Loop:
     """
 
     batch: Said | None = None
+    seq: Said | None = None
     autocast: Said | None = None
     optimizer: Said | None = None
     other: Said | None = None
@@ -65,7 +68,13 @@ def loop_of(file: File) -> Loop:
         optimizers = list(reader.optimizers())
         named = [said for said in optimizers if not said.value.startswith("a ")]
         other = next((said for said in optimizers if said not in named), None)
-        return Loop(_only(reader.batches()), _only(reader.autocasts()), None if other else _only(named), other)
+        return Loop(
+            batch=_only([*reader.batches()] or reader.numbers(_BATCHES)),
+            seq=_only([*reader.lengths()] or reader.numbers(_LENGTHS)),
+            autocast=_only(reader.autocasts()),
+            optimizer=None if other else _only(named),
+            other=other,
+        )
 
 
 def _only(found: Iterator[Said] | list[Said]) -> Said | None:
@@ -92,19 +101,34 @@ class _Reader:
             return _UNKNOWN
 
     def keyword(self, call: ast.Call, name: str) -> object:
-        return self.value(next((k.value for k in call.keywords if k.arg == name), None), call)
+        return self.value(_given(call, name), call)
 
     def batches(self) -> Iterator[Said]:
         """The batch of the loader that feeds the training: the one called so, or that shuffles, or the only one."""
         loaders = [call for call in self.calls if _name(call) == "DataLoader"]
         training = [call for call in loaders if self._is_for_training(call)]
         for call in training or (loaders if len(loaders) == 1 else []):
-            given = next((k.value for k in call.keywords if k.arg == "batch_size"), None)
-            size = self.value(given or next(iter(call.args[1:2]), None), call)
-            yield from _number(size, call)
-        for call in self.calls:
-            if _name(call).endswith(_SETTINGS):
-                yield from _number(self.keyword(call, "per_device_train_batch_size"), call)
+            given = _given(call, "batch_size") or next(iter(call.args[1:2]), None)
+            yield from _number(self.value(given, call), call.lineno)
+        yield from self._settings("per_device_train_batch_size")
+
+    def lengths(self) -> Iterator[Said]:
+        for name in ("max_length", "max_seq_length"):
+            yield from self._settings(name)
+
+    def _settings(self, name: str) -> Iterator[Said]:
+        for call in (call for call in self.calls if _name(call).endswith(_SETTINGS)):
+            yield from _number(self.keyword(call, name), _line(call, name))
+
+    def numbers(self, names: tuple[str, ...]) -> list[Said]:
+        """The numbers that variables of these names are set to; where there are none, fields of these names."""
+        set_to: dict[type[ast.stmt], list[Said]] = {ast.Assign: [], ast.AnnAssign: []}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(target, ast.Name) and target.id in names for target in targets):
+                    set_to[type(node)] += _number(node.value.value, node.lineno)
+        return set_to[ast.Assign] or set_to[ast.AnnAssign]
 
     def _is_for_training(self, call: ast.Call) -> bool:
         if self.keyword(call, "shuffle") is True:
@@ -118,17 +142,23 @@ class _Reader:
             if name == "autocast" and self.keyword(call, "enabled") is not False:
                 yield from self._autocast(call)
             elif name == "Accelerator":
-                yield from _mixed(self.keyword(call, "mixed_precision"), call)
+                yield from self._mixed(call, "mixed_precision")
             elif name == "Trainer":
-                yield from _mixed(self.keyword(call, "precision"), call)
+                yield from self._mixed(call, "precision")
             elif name.endswith(_SETTINGS):
-                yield from (Said(name, call.lineno) for name in ("bf16", "fp16") if self.keyword(call, name) is True)
+                on = (dtype for dtype in ("bf16", "fp16") if self.keyword(call, dtype) is True)
+                yield from (Said(dtype, _line(call, dtype)) for dtype in on)
+
+    def _mixed(self, call: ast.Call, name: str) -> Iterator[Said]:
+        value = self.keyword(call, name)
+        if isinstance(value, str) and value in _MIXED:
+            yield Said(_MIXED[value], _line(call, name))
 
     def _autocast(self, call: ast.Call) -> Iterator[Said]:
         device = self.value(next(iter(call.args), None), call)
         if device == "cpu" or self.keyword(call, "device_type") == "cpu":
             return
-        given = next((k.value for k in call.keywords if k.arg == "dtype"), None) or next(iter(call.args[1:2]), None)
+        given = _given(call, "dtype") or next(iter(call.args[1:2]), None)
         dtype = torch.float16 if given is None else self.value(given, call)  # CUDA's own default
         if isinstance(dtype, torch.dtype) and dtype in _DTYPES:
             yield Said(_DTYPES[dtype], call.lineno)
@@ -140,7 +170,7 @@ class _Reader:
             elif _name(call).endswith(_SETTINGS):
                 name = self.keyword(call, "optim")
                 if isinstance(name, str) and name in _OF_TRAINER:
-                    yield Said(_OF_TRAINER[name], call.lineno)
+                    yield Said(_OF_TRAINER[name], _line(call, "optim"))
             else:
                 yield from self._optimizer(call)
 
@@ -162,11 +192,15 @@ def _name(call: ast.Call) -> str:
     return dotted(call.func).split(".")[-1]
 
 
-def _number(value: object, call: ast.Call) -> Iterator[Said]:
+def _given(call: ast.Call, name: str) -> ast.expr | None:
+    return next((k.value for k in call.keywords if k.arg == name), None)
+
+
+def _line(call: ast.Call, name: str) -> int:
+    given = _given(call, name)
+    return call.lineno if given is None else given.lineno
+
+
+def _number(value: object, line: int) -> Iterator[Said]:
     if type(value) is int and value > 0:
-        yield Said(str(value), call.lineno)
-
-
-def _mixed(value: object, call: ast.Call) -> Iterator[Said]:
-    if isinstance(value, str) and value in _MIXED:
-        yield Said(_MIXED[value], call.lineno)
+        yield Said(str(value), line)
