@@ -691,3 +691,41 @@ def test_what_to_install_is_what_the_project_lists(
     asked = missing(ask, tmp_path, "needs.py:Needs")
     assert f"`{module}` is imported and not installed" in asked.fact
     assert asked.how.endswith(f"-m pip install {named}")
+
+
+def test_a_parameter_that_no_caller_tells_is_given_by_a_line(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import torch
+    from torch import nn
+
+    def build(args):
+        model = nn.Sequential(nn.Linear(args.width, 8), nn.ReLU(), nn.Linear(8, 2))
+        return model
+
+    def train():
+        args = open("settings-that-are-not-there").read()
+        model = build(args)
+    """
+    write(tmp_path, told_by_nobody=script)
+    asked = missing(ask, tmp_path, "told_by_nobody.py:5")
+    assert "it is a parameter of build, at " in asked.fact
+    assert "whose callers don't tell it (line 10: FileNotFoundError" in asked.fact
+    assert '# remat: probe(names={"args": …})' in asked.how
+    line = '# remat: probe(names={"args": Namespace(width=24)})\n'
+    (tmp_path / "told_by_a_line.py").write_text(line + textwrap.dedent(script).lstrip())
+    assert "float[batch, 24]" in str(result(ask(tmp_path, "told_by_a_line.py:6")).assumptions)
+
+
+def test_a_library_of_another_version_is_named_with_the_one_that_is_wanted(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.8.1\ntorch\n")
+    text = """
+    import torch
+    from transformers.modeling_utils import gone_long_ago
+
+    class Old(torch.nn.Module):
+        hook = gone_long_ago
+    """
+    write(tmp_path, old=text)
+    asked = missing(ask, tmp_path, "old.py:Old")
+    assert "what is imported of `transformers` is not in the version that is installed (cannot import" in asked.fact
+    assert '-m pip install "transformers==4.8.1", the version that the file is written for' in asked.how

@@ -256,3 +256,16 @@ def test_parts_whose_sizes_only_data_tells_are_even(tmp_path: Path, ask: Ask) ->
         ],
     )
     assert "3 parts whose sizes only data tells are taken to be even" in inputs(ask, tmp_path, "split", body)
+
+
+@pytest.mark.parametrize(
+    "check", ["assert (out == x).all()", "if not (out == x).all():\n                raise ValueError"]
+)
+def test_what_a_forward_asserts_is_so(tmp_path: Path, ask: Ask, check: str) -> None:
+    body = net("x", ["self.linear = nn.Linear(8, 8)"], ["out = self.linear(x)", check, "return out"])
+    assert "is taken to be True" in inputs(ask, tmp_path, f"asserts_{len(check)}", body)
+
+
+def test_the_class_of_tensors_stands_for_the_default_type(tmp_path: Path, ask: Ask) -> None:
+    steps = ["priors = torch.ones(8, dtype=torch.int64).type(type(x.data))", "return self.linear(x) * priors"]
+    assert "x: float[batch, 8]" in inputs(ask, tmp_path, "typed", net("x", ["self.linear = nn.Linear(8, 8)"], steps))

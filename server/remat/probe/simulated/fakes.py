@@ -83,6 +83,7 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     yield torch.Tensor, "__deepcopy__", _deep_copy
     yield nn.Parameter, "__deepcopy__", _deep_copy
     yield FakeTensor, "__format__", _formatted
+    yield torch.Tensor, "type", _typed(cast("Callee[object]", torch.Tensor.type))
     yield torch.Tensor, "split", _split_evenly(assume, cast("Callee[object]", torch.Tensor.split))
     # An array's values leave the world of tensors: lengths to pack by, masks, what is drawn into a picture.
     yield FakeTensor, "numpy", _zeros(assume)
@@ -162,6 +163,16 @@ def _is_cuda(device: object) -> bool:
 def _formatted(self: FakeTensor, how: str) -> str:
     """A single value in a text, as in the name of an expert."""
     return format(self.item() if self.dim() == 0 else repr(self), how)
+
+
+def _typed(type_: Callee[object]) -> object:
+    """`x.type(type(y))`: the class of all tensors stands for the default dtype."""
+
+    def typed(self: torch.Tensor, kind: object = None, *args: object, **kwargs: object) -> object:
+        of_all = isinstance(kind, type) and issubclass(kind, FakeTensor)
+        return self.to(torch.get_default_dtype()) if of_all else type_(self, kind, *args, **kwargs)
+
+    return typed
 
 
 def _split_evenly(assume: Callable[[str], None], split: Callee[object]) -> object:

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from remat.probe.simulated.few_values import constant
-from remat.probe.simulated.turns import turns_at
+from remat.probe.simulated.turns import insisted_on, turns_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,18 +43,18 @@ def assume(
     line: tuple[str, int] | None,
 ) -> object:
     """The result that `func` would have on likely data; raises `error` again for operators not known here."""
-    what, out = _likely(func, args, error, turns_at(line))
+    what, out = _likely(func, args, error, line)
     note = Assumed(what, line)
     assumed[note] = assumed.get(note, 0) + 1
     return out
 
 
 def _likely(
-    func: torch._ops.OpOverload, args: Sequence[object], error: Exception, turns: Turns | None
+    func: torch._ops.OpOverload, args: Sequence[object], error: Exception, line: tuple[str, int] | None
 ) -> tuple[str, object]:
-    tensor = cast("torch.Tensor", args[0])
+    tensor, turns = cast("torch.Tensor", args[0]), turns_at(line)
     if func is _aten._local_scalar_dense.default:
-        value = _likely_value(tensor.dtype, turns)
+        value = _likely_value(tensor.dtype, turns, line)
         return f"a value read from a tensor (.item(), bool(), int()) is taken to be {value!r}", value
     if func is _aten.nonzero.default:
         return _likely_rows(tensor, turns)
@@ -131,8 +131,11 @@ def _share(mask: torch.Tensor, turns: Turns | None) -> tuple[int, str]:
     return rows, f"{rows} of {mask.numel()}{'' if turns is None else f', {turns.said()}'}"
 
 
-def _likely_value(dtype: torch.dtype, turns: Turns | None) -> bool | float:
-    """Zero and no; but where a turn of a loop over experts asks whether it has samples, it has."""
+def _likely_value(dtype: torch.dtype, turns: Turns | None, line: tuple[str, int] | None) -> bool | float:
+    """Zero and no; but what is asserted is so, and where a turn of a loop over experts asks for any, it has."""
+    passes = insisted_on(line)
+    if dtype == torch.bool and passes is not None:
+        return passes
     works = None if turns is None else turns.worked_on()
     if dtype == torch.bool:
         return bool(works)

@@ -68,6 +68,15 @@ def turns_at(line: tuple[str, int] | None) -> Turns | None:
     return None
 
 
+def insisted_on(line: tuple[str, int] | None) -> bool | None:
+    """Return what a value on a line has to be to pass an assertion, or a check that raises; None: there is none."""
+    for node in ast.walk(_tree(line[0])) if line is not None else ():
+        raises = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise)
+        if (isinstance(node, ast.Assert) or raises) and _spans(node.test, line[1]):  # type: ignore[attr-defined,index]
+            return raises == (isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not))  # type: ignore[attr-defined]
+    return None
+
+
 def _frame(line: tuple[str, int]) -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != line:

@@ -11,10 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remat.probe.simulated.few_values import constant
 from remat.probe.simulated.lenient import Unknowable, assume
+from remat.probe.simulated.trace import line_outside_torch
 from remat.probe.target.asides import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from remat.probe.simulated.lenient import Assumed
     from remat.probe.target.calls import Callee
@@ -81,7 +82,7 @@ class _RealStaysReal(TorchDispatchMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         if FakeTensor in types:
-            return _answered(func, args, kwargs or {}, _noted)
+            return _answered(func, args, kwargs or {})
         tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if tensors and not any(isinstance(t, FakeTensor) or t.device.type == "meta" for t in tensors):
             with torch.utils._python_dispatch._disable_current_modes():
@@ -99,24 +100,21 @@ class Answering(TorchDispatchMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        return _answered(func, args, kwargs or {}, lambda _: None)
+        try:
+            return func(*args, **(kwargs or {}))
+        except Unknowable as error:
+            return assume(cast("torch._ops.OpOverload", func), args, error, {}, line_outside_torch())
 
 
-def _noted(assumed: Assumed) -> None:
-    note(f"while the model is made, {assumed}")
-
-
-def _answered(
-    func: Callee[object], args: tuple[object, ...], kwargs: dict[str, object], tell: Callable[[Assumed], None]
-) -> object:
-    """Run an operator on fakes; a question about their values has a likely answer, which is told."""
+def _answered(func: Callee[object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run an operator on fakes; a question about their values has a likely answer, which is said."""
     try:
         return func(*args, **kwargs)
     except Unknowable as error:
         assumed: dict[Assumed, int] = {}
         value = assume(cast("torch._ops.OpOverload", func), args, error, assumed, None)
         for what in assumed:
-            tell(what)
+            note(f"while the model is made, {what}")
         return value
 
 

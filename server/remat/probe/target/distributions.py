@@ -29,11 +29,22 @@ def distribution(module: str, folders: tuple[Path, ...]) -> str:
     return exact or ending or _NAMED.get(module, module)
 
 
+def pinned(name: str, folders: tuple[Path, ...]) -> str:
+    """Return the versions that the project asks for, as `==4.8.1`; nothing where it takes any."""
+    asked = re.compile(rf"\b{re.escape(name)}\s*(?P<version>[=~<>]=[\d.*]+)", re.IGNORECASE)
+    matches = (asked.search(text) for text in _texts(folders))
+    return next((match["version"] for match in matches if match), "")
+
+
 def _listed(folders: tuple[Path, ...]) -> Iterator[str]:
+    for text in _texts(folders):
+        yield from (match["name"] for match in _REQUIREMENT.finditer(text))
+
+
+def _texts(folders: tuple[Path, ...]) -> Iterator[str]:
     for folder in folders:
         for path in (p for pattern in _FILES for p in sorted(folder.glob(pattern))):
-            text = path.read_text(encoding="utf-8", errors="replace")
-            yield from (match["name"] for match in _REQUIREMENT.finditer(text))
+            yield path.read_text(encoding="utf-8", errors="replace")
 
 
 def _plain(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
-from remat.probe.target.distributions import distribution
+from remat.probe.target.distributions import distribution, pinned
 from remat.probe.target.packages import module_name, read
 from remat.probe.target.statements import Plan, Statement, When, plan
 
@@ -183,13 +183,22 @@ class File:
 
     def _not_importable(self, statement: Statement, error: ImportError) -> Exception:
         name = (error.name or "").split(".")[0]
-        if not isinstance(error, ModuleNotFoundError) or not name or importlib.util.find_spec(name) is not None:
-            return error
         place = Location(str(self.path), statement.node.lineno)
         python = sys.executable
+        if not isinstance(error, ModuleNotFoundError) and name and _installed_elsewhere(error):
+            what = distribution(name, self.project.folders)
+            fact = f"what is imported of `{name}` is not in the version that is installed ({error.msg})"
+            wanted = f'{python} -m pip install "{what}{pinned(what, self.project.folders) or "==…"}"'
+            return FactMissingError(fact, f"{wanted}, the version that the file is written for", place)
+        if not isinstance(error, ModuleNotFoundError) or not name or importlib.util.find_spec(name) is not None:
+            return error
         fact = f"`{name}` is imported and not installed in {python}"
         install_ = f"{python} -m pip install {distribution(name, self.project.folders)}"
         return FactMissingError(fact, install_, place)
+
+
+def _installed_elsewhere(error: ImportError) -> bool:
+    return error.path is not None and bool(_INSTALLED.intersection(Path(error.path).parts))
 
 
 def _define(module: object) -> None:

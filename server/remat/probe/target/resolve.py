@@ -99,7 +99,7 @@ def _load(path: Path, base: Path) -> File:
     sys.argv = [str(path), *shlex.split(said)]
     file = project.file(path)
     for names in (spec.names for spec in comments if spec.names is not None):
-        vars(file.module).update(cast("dict[str, object]", evaluate(file, names)))
+        vars(file.module).update(cast("dict[str, object]", evaluate(file, names, _NAMES)))
     return file
 
 

@@ -6,6 +6,8 @@ import ast
 import contextlib
 from typing import TYPE_CHECKING
 
+from remat.probe.built import FactMissingError
+from remat.probe.messages import Location
 from remat.probe.target.loading import OnDemand, compiled
 from remat.probe.target.packages import read
 from remat.probe.target.statements import dotted, plan
@@ -20,7 +22,7 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
 _MOST_CALLERS = 5  # a parameter is followed through so many functions
 
 
-class HandedOverError(NameError):
+class HandedOverError(FactMissingError, NameError):
     """A parameter of a function of the user's that no call of it tells."""
 
 
@@ -126,16 +128,22 @@ def _from_caller(file: File, function: Scope, name: str, depth: int) -> object:
     """Evaluate what a function of the file is given for its parameter, by the first call that can be worked out."""
     tree = ast.parse(read(file.path))
     position = _parameters(function).index(name)
+    reason = ""
     for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
         node = _given(call, getattr(function, "name", ""), name, position)
         if node is not None:
             try:
                 return evaluate_in(file, node, scopes_around(tree, call), depth + 1)
-            except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's; the next call may do)
-                continue
-    where = f"{file.path}:{function.lineno}"
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's; the next call may do)
+                said = (str(error).splitlines() or [""])[0]
+                reason = f" (line {call.lineno}: {type(error).__name__} {said})"
+    place = Location(str(file.path), function.lineno)
+    where = f"{getattr(function, 'name', '')}, at {place.path}:{place.line}"
+    line = f'# remat: probe(names={{"{name}": …}})'
     raise HandedOverError(
-        f"it is a parameter of {getattr(function, 'name', '')}, at {where}, whose callers don't tell it"
+        f"it is a parameter of {where}, whose callers don't tell it{reason}",
+        f"add above line {place.line} of {place.path}: {line}",
+        place,
     )
 
 
