@@ -207,8 +207,14 @@ def test_each_place_that_changes_is_an_edit_of_its_own_and_the_loop_is_the_last(
     assert [edit.text.split()[0] for edit in outcome.edits] == ["from", "#", "x"]
 
 
-def test_what_a_plan_wrote_is_taken_out_again_to_the_letter() -> None:
-    assert written(written(PLAIN), NONE) == PLAIN
+@pytest.mark.parametrize("plan", [ALL, EVERY, FIRST])
+def test_what_a_plan_wrote_is_taken_out_again_to_the_letter(plan: Plan) -> None:
+    assert written(written(PLAIN, plan), NONE) == PLAIN
+
+
+def test_a_count_that_something_else_asks_for_stays() -> None:
+    text = tower("for i, block in enumerate(self.blocks):\n    x = block(x)\n    self.seen = i\nreturn x")
+    assert written(written(text), NONE) == text
 
 
 @pytest.mark.parametrize("before", [ALL, EVERY, FIRST, SELECTIVE])

@@ -17,7 +17,14 @@ from remat.plan.owners import bases, imported_at, owners_at
 from remat.plan.plan import ByHand, Written
 from remat.plan.selective import too_old
 from remat.plan.stacks import Code, Elsewhere, Library, Ran, find
-from remat.plan.taking_out import is_checkpointed, left_over, without_checkpoint, without_import, without_settings
+from remat.plan.taking_out import (
+    is_checkpointed,
+    left_over,
+    without_checkpoint,
+    without_count,
+    without_import,
+    without_settings,
+)
 from remat.plan.wrapping import UnfitError
 
 if TYPE_CHECKING:
@@ -85,6 +92,8 @@ def _anew(code: Code, ran: list[Ran], place: Place, plan: Plan, context: Context
         return ByHand(sentence(error), "x = block(x)" if plan.way == "none" else by_hand(plan))
     if plan.way == "none":
         lists = " and ".join(f"`{one.layers}`" for one in ran)
+        for one in ran:
+            bare = without_count(bare, one.layers)
         after, what = without_import(bare), f"The blocks of {lists} are called without checkpoint()"
         return Written(line_edits(text, after), what, tuple(left_over(text, after)))
     outcome = _written(bare, place, plan, context)
