@@ -375,3 +375,27 @@ def test_masks_are_not_stretched_over_a_batch_of_one(tmp_path: Path, ask: Ask) -
         ],
     )
     assert "mask: bool[seq, seq]" in inputs(ask, tmp_path, "masked", body)
+
+
+BESIDE = """
+    class Net(nn.Module):
+        def __init__(self, {first}, {second}):
+            super().__init__()
+            self.linear = nn.Linear({first} + {second}, 16)
+
+        def forward(self, state, action):
+            return self.linear(torch.cat([state, action], 1))
+
+    model = Net(17, 6)
+"""
+
+
+def test_inputs_that_a_layer_sees_side_by_side_share_its_width(tmp_path: Path, ask: Ask) -> None:
+    body = BESIDE.format(first="state_dim", second="action_dim")
+    assert "state: float[batch, 17], action: float[batch, 6]" in inputs(ask, tmp_path, "beside", body)
+    write(tmp_path, beside_unknown=HEAD + BESIDE.format(first="a", second="b"))
+    asked = failure(ask(tmp_path, "beside_unknown.py:Net"))
+    assert asked.missing is not None
+    assert "what `state, action` of `Net.forward` looks like" in asked.message
+    pictures = net("a, b", ["self.conv = nn.Conv2d(6, 8, 3)"], ["return self.conv(torch.cat((a, b), dim=1))"])
+    assert "a: float[batch, 3, 224, 224], b: float[batch, 3, 224, 224]" in inputs(ask, tmp_path, "two", pictures)

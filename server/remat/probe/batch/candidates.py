@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch import nn
 
+from remat.probe.batch.settings_of import named_sides, number, of_config, setting
 from remat.probe.batch.shapes import BATCH, SEQ, Shape
-from remat.probe.made_with import made_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from remat.probe.batch.use import Use
 
@@ -56,6 +56,8 @@ class Facts:
     """given by the user"""
     channels: int | None = None
     """of the first layer that works on pictures, if any does"""
+    setting: Callable[[str], object] = str
+    """what the model, or what it was made with, calls by a name"""
     series: int | None = None
     """that run side by side in time, as its settings name them"""
 
@@ -65,12 +67,12 @@ def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[
     embedding = next((m for m in parts if isinstance(m, nn.Embedding)), None)
     widths = (getattr(m, "in_features", None) for m in parts)  # of linear layers, and of those that users write
     recurrent = next((m for m in parts if isinstance(m, nn.RNNBase)), None)
-    condition = next((_number(_of_config(model, n)) for n in ("cross_attention_dim", "context_dim", "cond_dim")), None)
+    condition = next((number(of_config(model, n)) for n in ("cross_attention_dim", "context_dim", "cond_dim")), None)
     states = None
     if recurrent is not None:
         states = (recurrent.num_layers * (2 if recurrent.bidirectional else 1), recurrent.hidden_size)
     return Facts(
-        sides=(*_named_sides(model), *of_data),
+        sides=(*named_sides(model), *of_data),
         vocabulary=embedding.num_embeddings if embedding is not None else None,
         width=next((width for width in widths if type(width) is int), None),
         condition=condition,
@@ -78,7 +80,8 @@ def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[
         cells=isinstance(recurrent, nn.LSTM),
         first=next((m for m in parts if isinstance(m, nn.Conv1d | nn.Conv2d | nn.Conv3d)), None),
         image=image,
-        series=next((n for n in (_number(setting(model, name)) for name in _SERIES) if n), None),
+        setting=lambda name: setting(model, name),
+        series=next((n for n in (number(setting(model, name)) for name in _SERIES) if n), None),
         channels=next((m.in_channels for m in parts if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)), None),
     )
 
@@ -89,6 +92,8 @@ def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
         return [Shape((BATCH,), "length"), Shape((BATCH, 1), "length")]
     if use.last_turned and isinstance(use.consumer, nn.Linear):  # how many series there are, no layer tells
         return [Shape((BATCH, use.consumer.in_features, known.series))] if known.series else []
+    if use.joined:
+        return list(_side_by_side(name, use, known))
     by_module = list(_of_module(name, use, known)) if use.consumer is not None else []
     if use.turned:
         by_module = [*_turned(use), *by_module]
@@ -109,6 +114,15 @@ def _recurrent(name: str, known: Facts) -> Iterator[State]:
     """Yield the pair of states of an LSTM."""
     if known.cells and known.states and _STATES.fullmatch(name.lower()):
         yield (Shape((known.states[0], BATCH, known.states[1])),) * 2
+
+
+def _side_by_side(name: str, use: Use, known: Facts) -> Iterator[Shape]:
+    """Yield what a layer sees beside other inputs: its share of the width as settings name it, or of the channels."""
+    widths = [number(known.setting(f"{part}_dim")) for part in use.joined]
+    if isinstance(use.consumer, nn.Linear) and sum(filter(None, widths)) == use.consumer.in_features and all(widths):
+        yield Shape((BATCH, widths[use.joined.index(name)] or 0))
+    elif isinstance(use.consumer, nn.Conv2d) and use.consumer.in_channels % len(use.joined) == 0:
+        yield from _images(use.consumer.in_channels // len(use.joined), known)
 
 
 def _without_channels(consumer: nn.Conv1d | nn.Conv2d, shapes: list[Shape]) -> Iterator[Shape]:
@@ -256,40 +270,3 @@ def _of_rank(use: Use, known: Facts) -> list[Shape]:
         4: [Shape((BATCH, 3, 224, 224))],
     }
     return shapes.get(use.rank or 0, [])
-
-
-def _named_sides(model: nn.Module) -> Iterator[tuple[int, ...]]:
-    """Yield what a model calls its image size, itself or in its configuration."""
-    for holder in (model, *list(model.children())[:3]):
-        for name in ("image_size", "img_size", "input_size", "resolution", "sample_size", "input_resolution", "size"):
-            size = getattr(holder, name, None)
-            size = _of_config(holder, name) if size is None else size
-            if isinstance(size, int) and not isinstance(size, bool) and 1 < size < 4096:
-                yield (size, size)
-            elif isinstance(size, tuple | list) and len(size) in {2, 3} and all(isinstance(s, int) for s in size):
-                yield tuple(size[-2:])
-
-
-def setting(model: nn.Module, name: str) -> object:
-    """Return what a model, its configuration, or what it was made with, calls by a name."""
-    for holder in (model, *made_with(model)):
-        value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
-        if value is not None:
-            return value
-    return _of_config(model, name)
-
-
-def _of_config(holder: nn.Module, name: str) -> object:
-    for attribute in ("config", "cfg", "args", "hparams"):
-        config = getattr(holder, attribute, None)
-        if isinstance(config, dict) and name in config:
-            return config[name]
-        if config is not None and hasattr(config, name):
-            return getattr(config, name)
-    return None
-
-
-def _number(value: object) -> int | None:
-    if isinstance(value, list | tuple) and value:
-        value = value[0]
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -24,3 +24,13 @@ def moves_last(name: str, call: ast.Call) -> bool:
     except ValueError:
         return False
     return axes[-1:] not in ([2], [-1]) if name == "permute" else bool({2, -1} & set(axes))
+
+
+def side_by_side(call: ast.Call) -> bool:
+    """Tell whether `cat([a, b], 1)` makes more channels of two inputs, not more samples."""
+    named = (k.value for k in call.keywords if k.arg in {"dim", "axis"})
+    axis = next(iter([*call.args[1:2], *named]), None)
+    try:
+        return axis is not None and ast.literal_eval(axis) != 0
+    except ValueError:
+        return False

@@ -8,7 +8,7 @@ from typing import cast
 
 from torch import nn
 
-from remat.probe.batch.expressions import is_conversion, moves_last
+from remat.probe.batch.expressions import is_conversion, moves_last, side_by_side
 from remat.probe.batch.forward_source import real_forward, source_of
 from remat.probe.batch.use import Use
 from remat.probe.target.statements import dotted
@@ -31,6 +31,8 @@ class _Reading:
     modules: dict[str, nn.Module] = field(default_factory=dict)
     """local name -> module (`for block in self.blocks`)"""
     found: dict[str, Use] = field(default_factory=dict)
+    groups: list[tuple[str, ...]] = field(default_factory=list)
+    """parameters that are put side by side"""
     depth: int = 0
 
 
@@ -48,6 +50,10 @@ def _uses_in(function: ast.FunctionDef, module: nn.Module, depth: int) -> dict[s
     reading.found = {name: Use() for name in names[1:]}
     for statement in function.body:
         _read(reading, statement)
+    for group in reading.groups:
+        consumer = reading.found[group[0]].consumer
+        for name in group:
+            reading.found[name] = replace(reading.found[name], consumer=consumer, joined=group)
     return reading.found
 
 
@@ -241,6 +247,10 @@ def _parameter(reading: _Reading, node: ast.expr) -> str | None:
         if parameter is not None:
             return parameter if _reshaped(reading, parameter, node) else None
     if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] in {"flatten", "cat", "concat"} and node.args:
+        if isinstance(node.args[0], ast.List | ast.Tuple) and side_by_side(node):
+            parts = tuple(dict.fromkeys(p for e in node.args[0].elts if (p := _parameter(reading, e)) is not None))
+            if len(parts) > 1 and all(parts[0] not in group for group in reading.groups):
+                reading.groups.append(parts)
         return _parameter(reading, node.args[0])
     if isinstance(node, ast.List | ast.Tuple):  # `[image1, image2]`, to be seen as one
         return next((p for p in (_parameter(reading, e) for e in node.elts) if p is not None), None)

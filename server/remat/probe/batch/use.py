@@ -27,5 +27,7 @@ class Use:
     """its axes change places before its consumer sees it"""
     last_turned: bool = False
     """its last axis is another one then"""
+    joined: tuple[str, ...] = ()
+    """the parameters that its consumer sees side by side, this one among them"""
     added: int = 0
     """axes it is given before"""

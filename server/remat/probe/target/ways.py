@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,7 +52,10 @@ class Arguments:
         named = {name: make() for name, make in self.named}
         made = function(*positional, **named)
         if isinstance(made, nn.Module):
-            remember(made, (*positional, *named.values(), named))
+            bound: dict[str, object] = {}
+            with contextlib.suppress(ValueError, TypeError):  # a callable without a signature
+                bound = dict(inspect.signature(function).bind(*positional, **named).arguments)
+            remember(made, (*positional, *named.values(), bound))
         return made
 
 
