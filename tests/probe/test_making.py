@@ -729,3 +729,10 @@ def test_a_library_of_another_version_is_named_with_the_one_that_is_wanted(tmp_p
     asked = missing(ask, tmp_path, "old.py:Old")
     assert "what is imported of `transformers` is not in the version that is installed (cannot import" in asked.fact
     assert '-m pip install "transformers==4.8.1", the version that the file is written for' in asked.how
+
+
+def test_a_module_that_a_library_has_no_more_is_named_too(tmp_path: Path, ask: Ask) -> None:
+    text = "import torch\nfrom torch._six_of_old import abcs\n\nclass Six(torch.nn.Module):\n    kind = abcs\n"
+    write(tmp_path, six_net=text)
+    asked = missing(ask, tmp_path, "six_net.py:Six")
+    assert "what is imported of `torch` is not in the version that is installed (No module named" in asked.fact

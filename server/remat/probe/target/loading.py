@@ -185,7 +185,7 @@ class File:
         name = (error.name or "").split(".")[0]
         place = Location(str(self.path), statement.node.lineno)
         python = sys.executable
-        if not isinstance(error, ModuleNotFoundError) and name and _installed_elsewhere(error):
+        if name and _installed_elsewhere(error):
             what = distribution(name, self.project.folders)
             fact = f"what is imported of `{name}` is not in the version that is installed ({error.msg})"
             wanted = f'{python} -m pip install "{what}{pinned(what, self.project.folders) or "==…"}"'
@@ -198,7 +198,11 @@ class File:
 
 
 def _installed_elsewhere(error: ImportError) -> bool:
-    return error.path is not None and bool(_INSTALLED.intersection(Path(error.path).parts))
+    """Tell whether a library is there, and a name or a module of it is not."""
+    name = (error.name or "").split(".")[0]
+    spec = importlib.util.find_spec(name) if isinstance(error, ModuleNotFoundError) and name != error.name else None
+    place = error.path or (spec.origin if spec is not None else None)
+    return place is not None and bool(_INSTALLED.intersection(Path(place).parts))
 
 
 def _define(module: object) -> None:
