@@ -88,7 +88,9 @@ function notes({ device, measured }: Measurement): Child[] {
 function off(estimated: number | null | undefined, measured: number): string | null {
   if (estimated === null || estimated === undefined || measured === 0) return null;
   const percent = (estimated / measured - 1) * 100;
-  return `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(2)} %`;
+  const size = Math.abs(percent).toFixed(2);
+  const sign = Number(size) === 0 ? "" : percent < 0 ? "−" : "+";
+  return `${sign}${size} %`;
 }
 
 function time(seconds: number | null, range: { low: number; high: number } | null | undefined): string {
