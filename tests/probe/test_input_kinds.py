@@ -399,3 +399,26 @@ def test_inputs_that_a_layer_sees_side_by_side_share_its_width(tmp_path: Path, a
     assert "what `state, action` of `Net.forward` looks like" in asked.message
     pictures = net("a, b", ["self.conv = nn.Conv2d(6, 8, 3)"], ["return self.conv(torch.cat((a, b), dim=1))"])
     assert "a: float[batch, 3, 224, 224], b: float[batch, 3, 224, 224]" in inputs(ask, tmp_path, "two", pictures)
+
+
+def test_a_picture_and_its_text_are_given_together_though_each_may_be_left_out(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.visual = nn.Conv2d(3, 8, 32, 32)
+            self.words = nn.Embedding(100, 8)
+
+        def encode_image(self, image):
+            return self.visual(image).mean((2, 3))
+
+        def forward(self, image: Optional[Tensor] = None, text: Optional[Tensor] = None):
+            seen = self.encode_image(image) if image is not None else None
+            read = self.words(text).mean(1) if text is not None else None
+            return seen if read is None else read if seen is None else seen @ read.T
+    """
+    assert "image: float[batch, 3, 224, 224], text: int[batch, seq]" in inputs(ask, tmp_path, "pair", body)
+    same = body.replace("self.words = nn.Embedding(100, 8)", "self.words = nn.Conv2d(3, 8, 3)").replace(
+        "mean(1)", "mean((2, 3))"
+    )
+    assert "text" not in inputs(ask, tmp_path, "pair_of_one_kind", same)

@@ -106,11 +106,20 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     choices = {name: _choices(name, found.get(name, Use()), model, known, taken) for name in names}
     sizes = _sizes(model, spec, choices)
     search = _Search(model, sizes, time.monotonic() + _PATIENCE)
-    fitting = _fitting(search, _combinations(taken, choices, known))
+    pair = {name: _choices(name, found[name], model, known, taken) for name in _of_two_kinds(taken, found)}
+    firsts = itertools.islice(_likeliest_first(pair), _FEW_TRIES)
+    fitting = _fitting(search, itertools.chain(firsts, _combinations(taken, choices, known)))
     if fitting is None:
         raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
     recipe, output = _with_targets(search, *fitting, taken)
     return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+
+
+def _of_two_kinds(taken: Taken, found: Mapping[str, Use]) -> list[str]:
+    """Return what is trained together though each may be left out: a picture and its text, for layers of two kinds."""
+    names = [n for n in (*taken.needed, *taken.expected, *taken.optional) if n in found] if taken.all_open else []
+    seen = [name for name in names if found[name].consumer is not None]
+    return seen if len({type(found[name].consumer) for name in seen}) > 1 else []
 
 
 def _fitting(search: _Search, choices: Iterator[dict[str, Value]]) -> tuple[Recipe, object] | None:

@@ -34,6 +34,8 @@ class Taken:
     """those that are lists with one entry for each sample, as their annotation says"""
     plain: dict[str, int | float]
     """those that are numbers, as their annotation says"""
+    all_open: bool = False
+    """none has to be given: the first counts as needed"""
 
 
 def parameters(model: nn.Module, place: Location) -> Taken:
@@ -49,14 +51,14 @@ def parameters(model: nn.Module, place: Location) -> Taken:
         raise FactMissingError(f"what a step calls: `{type(model).__name__}` has no forward", how, place)
     if not needed and (open_ended or not parameters):
         raise ask_for(f"what `{type(model).__name__}.forward` takes: its parameters have no names", {}, place)
-    if not needed:
-        needed = [parameters[0].name]
+    all_open = not needed
+    needed = needed or [parameters[0].name]
     left = [p for p in parameters if p.default is None and p.name not in needed]
     types = commented_types(real_forward(model))
     lists = {p.name: kind for p in parameters if (kind := _list_of(types.get(p.name) or _annotation(p))) is not None}
     expected = [p.name for p in left if _TENSOR.fullmatch(_annotation(p)) or lists.get(p.name) == "mappings"]
     plain = {p.name: _PLAIN[_annotation(p)] for p in parameters if _annotation(p) in _PLAIN}
-    return Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain)
+    return Taken(needed, expected, [p.name for p in left if p.name not in expected], lists, plain, all_open)
 
 
 def methods(model: nn.Module) -> list[str]:
