@@ -64,7 +64,8 @@ def advice_of(
         plain = [replace(variant, name="") for variant in variants]  # what it is called makes no difference
         new = {one: variant for one, variant in zip(plain, variants, strict=True) if one not in known}
         if new:
-            asked = replace(request, variants=tuple(new.values()), mode="estimate", snapshot=None)
+            limits = replace(request.limits, seconds=request.limits.seconds * len(new))
+            asked = replace(request, variants=tuple(new.values()), mode="estimate", snapshot=None, limits=limits)
             answers = _answers(worker, asked, lambda p: tell(replace(p, done=len(known) + p.done, of=0)))
             known.update((one, answers[variant.name]) for one, variant in new.items())
         found = zip((known[one] for one in plain), variants, strict=True)

@@ -217,6 +217,11 @@ def test_a_count_that_something_else_asks_for_stays() -> None:
     assert written(written(text), NONE) == text
 
 
+def test_a_count_that_a_function_inside_the_loop_asks_for_stays() -> None:
+    body = "for i, block in enumerate(self.blocks):\n    def name():\n        return i\n    x = block(x)\nreturn x"
+    assert written(written(tower(body)), NONE) == tower(body)
+
+
 @pytest.mark.parametrize("before", [ALL, EVERY, FIRST, SELECTIVE])
 @pytest.mark.parametrize("after", [ALL, EVERY, FIRST, SELECTIVE])
 def test_one_plan_takes_the_place_of_another(before: Plan, after: Plan) -> None:

@@ -68,11 +68,15 @@ def test_what_they_share_runs_once_and_what_differs_runs_for_itself() -> None:
 
 
 def test_an_optimizer_that_does_not_exist_spoils_only_its_own_answer() -> None:
-    answers = Answers(perceptron(), Request("m.py:M", (wrong := replace(BASE, name="x", optimizer="adamm"), BASE)))
+    built, made = counting(perceptron())
+    wrong, others = replace(BASE, name="x", optimizer="adamm"), [replace(BASE, name=o, optimizer=o) for o in OPTIMIZERS]
+    answers = Answers(built, Request("m.py:M", (wrong, *others)))
     with pytest.raises(CannotApplyError, match="adamm"):
-        list(answers.of(wrong, perceptron(), lambda: None))
-    (right,) = answers.of(BASE, perceptron(), lambda: None)
-    assert right == results(perceptron(), (BASE,))[0]
+        list(answers.of(wrong, built, lambda: None))
+    assert len(made) == 2  # with the others, and then alone
+    found = [one for variant in others for one in answers.of(variant, built, lambda: None)]
+    assert found == [results(perceptron(), (variant,))[0] for variant in others]
+    assert len(made) == 2 + len(others)
 
 
 def test_what_was_estimated_before_is_answered_from_memory_under_its_new_name() -> None:

@@ -98,6 +98,12 @@ def test_a_comment_wins_over_the_script(tmp_path: Path) -> None:
         ("settings = TrainingArguments('out', fp16=False)", None),
         ("dtype = {'half': torch.float16}['half']\n    cast = torch.autocast('cuda', dtype=dtype)", "fp16"),
         ("with torch.autocast('cuda', dtype=unknown()): pass", None),
+        ("with torch.autocast('cuda', torch.bfloat16, enabled=unknown()): pass", None),
+        ("with torch.cuda.amp.autocast(False): pass", None),
+        ("with torch.cuda.amp.autocast(True, torch.bfloat16): pass", "bf16"),
+        ("with torch.cpu.amp.autocast(): pass", None),
+        ("with accelerator.autocast(): pass", None),
+        ("settings = ModelConfig(bf16=True)", None),
         ("a = torch.autocast('cuda', torch.bfloat16); b = torch.autocast('cuda', torch.float16)", None),
         ("", None),
     ],
@@ -115,6 +121,9 @@ def test_its_autocast_is_the_one_it_enters(line: str, autocast: str | None, tmp_
         ("opt = torch.optim.SGD(net.parameters(), 0.1)", "sgd"),
         ("opt = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)", "sgd-momentum"),
         ("opt = torch.optim.SGD(net.parameters(), 0.1, momentum=0)", "sgd"),
+        ("opt = torch.optim.SGD(net.parameters(), 0.1, 0.9)", "sgd-momentum"),
+        ("opt = torch.optim.SGD(net.parameters(), 0.1, momentum=unknown())", "sgd-momentum"),
+        ("opt = torch.optim.AdamW(net.parameters(), amsgrad=True)", None),
         ("opt = bnb.optim.AdamW8bit(net.parameters())", "adamw-8bit"),
         ("settings = TrainingArguments('out', optim='adamw_torch_fused')", "adamw-fused"),
         ("a = torch.optim.Adam(net.parameters()); b = torch.optim.Adam(net.parameters())", "adam"),
@@ -128,7 +137,7 @@ def test_its_optimizer_is_the_one_it_makes(line: str, optimizer: str | None, tmp
 
 def test_an_optimizer_without_a_name_here_is_said_to_be_replaced(tmp_path: Path) -> None:
     told = answer(built(tmp_path, LOADER, "opt = torch.optim.NAdam(net.parameters())"))
-    assert "the optimizer is AdamW instead of a NAdam, which train.py:24 makes" in told.assumptions
+    assert "the optimizer is AdamW instead of NAdam, which train.py:24 makes" in told.assumptions
 
 
 @pytest.mark.parametrize(
@@ -193,6 +202,19 @@ def test_its_sequences_are_as_long_as_it_says(tmp_path: Path) -> None:
     asked_for = answer(resolve("train.py", str(tmp_path)), seq=32)
     assert asked_for.seq == 32
     assert not any("(--seq)" in text for text in asked_for.assumptions)
+
+
+def test_the_length_of_what_is_generated_is_not_that_of_training(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TOKENS + "\ngeneration = GenerationConfig(max_length=20)\n")
+    assert answer(resolve("train.py", str(tmp_path))).seq == 48
+
+
+def test_a_builder_that_fits_a_scaler_is_no_training(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text(
+        "from torch import nn\n\ndef build():\n    Scaler().fit([1])\n    return nn.Linear(4, 4)\n\n"
+        "class Scaler:\n    def fit(self, data):\n        return self\n"
+    )
+    assert answer(resolve("build.py:build", str(tmp_path))).by_category["parameters"] == 80
 
 
 def test_a_length_says_nothing_of_what_has_none(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def change_switch(
 
 def _is_alone(call: Call, statement: cst.SimpleStatementLine, made: Made) -> bool:
     """A statement of its own, for this model, in the same block as what makes it and not the only one there."""
-    value = statement.body[0].value if isinstance(statement.body[0], cst.Expr) else None
+    only = statement.body[0] if len(statement.body) == 1 else None
+    value = only.value if isinstance(only, cst.Expr) else None
     receiver = call.node.func.value if isinstance(call.node.func, cst.Attribute) else None
     if value is not call.node or receiver is None or ".".join(dotted(receiver)) != made.name:
         return False

@@ -26,7 +26,7 @@ _OWN = r"checkpoint_(?:every|first)(?:_n)*"
 _SETTING = re.compile(rf"(?m)^[ \t]+({_OWN}) = \d+  # (?:one in )?so many of self\.[^\n]*\n(?:[ \t]*\r?\n)?")
 _IMPORT = re.compile(r"(?m)^from torch\.utils\.checkpoint import (?:\w+ as )?(\w+)[ \t]*\r?\n")
 _CONTEXTS = re.compile(r"context_fn=([A-Za-z_][\w.]*)")
-_NEXT = re.compile(r"(?m)^[ \t]*(?:async[ \t]+)?def[ \t]")
+_DEFINITION = re.compile(r"(?m)^([ \t]*)(?:@|class[ \t]|(?:async[ \t]+)?def[ \t])")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _ASKED = frozenset({"self.training", "torch.is_grad_enabled", "and", "not", "len"})
 _BRANCHES = cst.If | cst.IfExp | cst.While | cst.For | cst.With | cst.Try | cst.FunctionDef | cst.Lambda
@@ -70,13 +70,20 @@ def without_import(text: str) -> str:
 
 def without_count(text: str, layers: str) -> str:
     """With `for block in self.blocks:` for a loop that counts its blocks and asks for their number no more."""
-    loop = re.compile(rf"(?m)^[ \t]*for (?P<count>(\w+), )\w+ in (?P<all>enumerate\({re.escape(layers)}\)):")
+    loop = re.compile(rf"(?m)^([ \t]*)for (?P<count>(\w+), )\w+ in (?P<all>enumerate\({re.escape(layers)}\)):")
     for match in reversed(list(loop.finditer(text))):
-        end = _NEXT.search(text, match.end())
-        if re.search(rf"\b{match[2]}\b", text[match.end() : end.start() if end else len(text)]) is None:
+        if re.search(rf"\b{match[3]}\b", _rest_of_function(text, match.end(), match[1])) is None:
             head = text[match.start() : match.start("count")] + text[match.end("count") : match.start("all")]
             text = f"{text[: match.start()]}{head}{layers}{text[match.end('all') :]}"
     return text
+
+
+def _rest_of_function(text: str, at: int, indent: str) -> str:
+    """What may use a name that is bound at `at`: up to the next definition that stands further out."""
+    for match in _DEFINITION.finditer(text, at):
+        if len(match[1].expandtabs()) < len(indent.expandtabs()):
+            return text[at : match.start()]
+    return text[at:]
 
 
 def left_over(before: str, after: str) -> Iterator[str]:

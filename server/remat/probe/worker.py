@@ -50,7 +50,7 @@ def main() -> None:
         if number == 0:
             guard(channel, lambda: _now[0], request.limits.memory_bytes)
         _serve(request, channel)
-        if number == 0:
+        if gc.get_freeze_count() == 0:  # at first, and where several ranks had to look through everything
             _set_imports_apart()
     if is_rank():
         wait_for_the_end()
@@ -127,7 +127,6 @@ def _answer(request: Request, say: Say) -> None:
 
         built = _resolved(request.target, request.folder)
         answers = Answers(built, request, _known_for(request))
-        gc.freeze()  # torch is large: looking through all of it for garbage takes a fifth of a second each time
     except BaseException as error:  # noqa: BLE001  (any code of the user's; it may exit)
         say(_failure(None, error))
         return

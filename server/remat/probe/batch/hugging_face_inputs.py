@@ -37,11 +37,19 @@ def assumptions(model: nn.Module, batch: int | None, seq: int | None) -> tuple[s
     said = [f"inputs: {inputs}"]
     if batch is None:
         said.append(f"a batch of {BATCH_SIZE} (--batch)")
-    if seq is None and any(isinstance(v, Shape) and SEQ in v.dims for v in inputs.values.values()):
+    if seq is None and _has_sequence(inputs):
         said.append(f"sequences of {min(longest, LONGEST)} tokens (--seq), without padding")
     if not any(name in inputs.values for name in ("labels", "return_loss", "start_positions")):
         said.append("no labels are known for this class: the loss is the mean of its output")
     return tuple(said)
+
+
+def has_sequence(model: nn.Module) -> bool:
+    return _has_sequence(recipe(model, min(limits(model)[0], LONGEST)))
+
+
+def _has_sequence(inputs: Recipe) -> bool:
+    return any(isinstance(v, Shape) and SEQ in v.dims for v in inputs.values.values())
 
 
 def limits(model: nn.Module) -> tuple[int, int | None]:

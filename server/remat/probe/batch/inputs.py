@@ -243,8 +243,11 @@ def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
 def sizes_said(found: Found, batch: int | None, seq: int | None) -> tuple[str, ...]:
     """Say which sizes were taken because none were given."""
     said = [f"a batch of {found.batch} (--batch)"] if batch is None else []
-    dims = [d for v in found.recipe.values.values() if isinstance(v, Shape) for d in v.dims]
-    return (*said, f"sequences of {found.seq} (--seq)") if seq is None and SEQ in dims else tuple(said)
+    return (*said, f"sequences of {found.seq} (--seq)") if seq is None and has_sequence(found) else tuple(said)
+
+
+def has_sequence(found: Found) -> bool:
+    return any(isinstance(v, Shape) and SEQ in v.dims for v in found.recipe.values.values())
 
 
 def batch_of(found: Found, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:

@@ -18,6 +18,7 @@ _PEER_IS_GONE = re.compile(
     r"gloo/transport|closed by peer|reset by peer|Broken pipe|remote process|DistBackendError|DistNetworkError"
 )
 """how a rank tells that another has left"""
+_KILLED = int(getattr(signal, "SIGKILL", 9))  # Windows has none
 _ENDED_FOR_ANOTHER = -int(signal.SIGTERM)
 """torchrun ends the others so"""
 
@@ -113,7 +114,7 @@ def _died(ranks: Sequence[Heard], size: int, ending: Ending) -> Failure | None:
             continue
         where = _where(one.place) if one else ""
         during = one.stage if one else "import"
-        short = ", as the system does when memory is short" if status == -int(signal.SIGKILL) else ""
+        short = ", as the system does when memory is short" if status == -_KILLED else ""
         text = f"rank {rank} of {size} ended {_how(status)}{short} during {during}{where}; the others were ended"
         return Failure(None, "measure", text, one.place if one else None)
     return None

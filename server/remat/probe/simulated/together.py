@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from remat.probe.batch.sizes import Sizes, noting_sizes
+from remat.probe.built import FactMissingError
 from remat.probe.messages import AS_WRITTEN
 from remat.probe.simulated.estimate import side_by_side
 
@@ -30,7 +31,7 @@ class Together:
     """Simulates variants one by one, in the order they are asked for, and at once those that share the work."""
 
     def __init__(self, variants: Sequence[Variant]) -> None:
-        self._expected = variants
+        self._expected = list(variants)
         self._known: dict[Variant, Simulated] = {}
 
     def simulate(self, built: Built, variant: Variant, device: Device, gpu: str | None) -> Simulated:
@@ -39,14 +40,21 @@ class Together:
         if known is not None:
             return known
         group = [variant, *(other for other in self._expected if other != variant and _share(built, variant, other))]
-        try:
-            (first, *others) = _simulated(built, group, device, gpu)
-        except Exception:
-            if len(group) == 1:
-                raise
-            (first, *others) = _simulated(built, [variant], device, gpu)  # what one raises is not the others' fault
-        self._known.update(zip(group[1:], others, strict=False))
-        return first
+        self._expected = [other for other in self._expected if other not in group]
+        found = _if_all_can(built, group, device, gpu) if len(group) > 1 else None
+        if found is None:  # what one of them raises is not the others' fault
+            return _simulated(built, [variant], device, gpu)[0]
+        self._known.update(zip(group[1:], found[1:], strict=True))
+        return found[0]
+
+
+def _if_all_can(built: Built, group: list[Variant], device: Device, gpu: str | None) -> list[Simulated] | None:
+    try:
+        return _simulated(built, group, device, gpu)
+    except (MemoryError, FactMissingError):
+        raise
+    except Exception:  # noqa: BLE001  (any code of the user's)
+        return None
 
 
 def _simulated(built: Built, group: list[Variant], device: Device, gpu: str | None) -> list[Simulated]:

@@ -12,7 +12,7 @@ from torch import nn
 
 from remat.probe.batch import hugging_face_inputs
 from remat.probe.batch.forward_source import without_gradients
-from remat.probe.batch.inputs import batch_of, find, sizes_said
+from remat.probe.batch.inputs import batch_of, find, has_sequence, sizes_said
 from remat.probe.batch.losses import described, loss_of
 from remat.probe.batch.shapes import dtype_of_floats
 from remat.probe.batch.taken import methods
@@ -92,7 +92,7 @@ def _model(made: Made, known: _Known) -> nn.Module:
             inputs = batch_of(known.found, trial, None, None)
             known.said.append(described(known.found.output, inputs))
         known.found = replace(known.found, output=None)  # it belongs to this one fake world
-    known.said += set_aside()
+    known.said += [text for text in set_aside() if text not in known.said]
     return model
 
 
@@ -158,11 +158,11 @@ def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
     batch, seq = batch or made.spec.batch, seq or made.spec.seq
     told: list[str] = []
-    left_open = " ".join(_sizes_said(made, known, model))
-    if batch is None and known.loop.batch is not None and "(--batch)" in left_open:
+    has_batch = made.spec.inputs is None or "batch" in _names(made.spec.inputs)
+    if batch is None and known.loop.batch is not None and has_batch:
         batch = int(known.loop.batch.value)
         told.append(f"a batch of {batch}, as {_at(made, known.loop.batch.line)} says (--batch)")
-    if seq is None and known.loop.seq is not None and "(--seq)" in left_open:
+    if seq is None and known.loop.seq is not None and _has_sequence(made, known, model):
         seq = int(known.loop.seq.value)
         told.append(f"sequences of {seq}, as {_at(made, known.loop.seq.line)} says (--seq)")
     inputs = _batch_of(made, known, model, batch, seq)
@@ -170,13 +170,12 @@ def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: 
     return inputs
 
 
-def _sizes_said(made: Made, known: _Known, model: nn.Module) -> tuple[str, ...]:
-    """What is said of sizes where none is given."""
+def _has_sequence(made: Made, known: _Known, model: nn.Module) -> bool:
     if made.spec.inputs is not None:
-        return ("(--batch) (--seq)",)
+        return "seq" in _names(made.spec.inputs)
     if known.found is None:
-        return hugging_face_inputs.assumptions(without_adapters(model), None, None)
-    return sizes_said(known.found, None, None)
+        return hugging_face_inputs.has_sequence(without_adapters(model))
+    return has_sequence(known.found)
 
 
 def _at(made: Made, line: int) -> str:
@@ -204,10 +203,14 @@ def _spelled(
     sizes = {"batch": batch or (8 if several else 1), "seq": seq or 256}
     given = {"batch": batch, "seq": seq}
     said = (f"{name} in inputs= is {size} (--{name})" for name, size in sizes.items() if given[name] is None)
-    named = {n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)}
+    named = _names(expression)
     with known_numbers():
         value = evaluate(cast("File", made.file), expression, {**sizes, "torch": torch})
     return as_inputs(value, dtype_of_floats(model)), tuple(s for s in said if s.split()[0] in named)
+
+
+def _names(expression: str) -> set[str]:
+    return {n.id for n in ast.walk(ast.parse(expression, mode="eval")) if isinstance(n, ast.Name)}
 
 
 def as_inputs(value: object, dtype: torch.dtype = torch.float32) -> Inputs:

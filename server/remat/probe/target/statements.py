@@ -108,11 +108,10 @@ def trains(node: ast.AST) -> bool:
 
 
 def holds_training(node: ast.AST) -> bool:
-    """Tell whether a script or a function runs training itself: it calls backward, or a trainer."""
+    """Tell whether a script or a function runs training itself: it calls backward, or makes a trainer."""
     calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
     return any(
-        dotted(call.func).endswith("Trainer")
-        or (isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "fit"})
+        dotted(call.func).endswith("Trainer") or (isinstance(call.func, ast.Attribute) and call.func.attr == "backward")
         for call in calls
     )
 

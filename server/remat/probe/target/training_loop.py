@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,7 +33,7 @@ _OF_TRAINER = {
 }  # fmt: skip
 _BATCHES = ("batch_size", "train_batch_size", "micro_batch_size", "device_batch_size")
 _LENGTHS = ("block_size", "seq_len", "seq_length", "max_seq_len", "max_seq_length", "sequence_length", "context_length")
-_SETTINGS = ("TrainingArguments", "Config")
+_TRL = frozenset(f"{name}Config" for name in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO"))
 _UNKNOWN = object()
 
 
@@ -41,6 +43,8 @@ class Said:
 
     value: str
     line: int
+    has_name: bool = True
+    """of an optimizer: whether `Variant.optimizer` has a name for it; else it is the name of its class"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ def loop_of(file: File) -> Loop:
     reader = _Reader(file, tree, calls)
     with nothing_written():
         optimizers = list(reader.optimizers())
-        named = [said for said in optimizers if not said.value.startswith("a ")]
-        other = next((said for said in optimizers if said not in named), None)
+        named = [said for said in optimizers if said.has_name]
+        other = next((said for said in optimizers if not said.has_name), None)
         return Loop(
             batch=_only([*reader.batches()] or reader.numbers(_BATCHES)),
             seq=_only([*reader.lengths()] or reader.numbers(_LENGTHS)),
@@ -117,7 +121,7 @@ class _Reader:
             yield from self._settings(name)
 
     def _settings(self, name: str) -> Iterator[Said]:
-        for call in (call for call in self.calls if _name(call).endswith(_SETTINGS)):
+        for call in (call for call in self.calls if _sets_a_trainer(call)):
             yield from _number(self.keyword(call, name), _line(call, name))
 
     def numbers(self, names: tuple[str, ...]) -> list[Said]:
@@ -139,13 +143,13 @@ class _Reader:
     def autocasts(self) -> Iterator[Said]:
         for call in self.calls:
             name = _name(call)
-            if name == "autocast" and self.keyword(call, "enabled") is not False:
+            if name == "autocast":
                 yield from self._autocast(call)
             elif name == "Accelerator":
                 yield from self._mixed(call, "mixed_precision")
             elif name == "Trainer":
                 yield from self._mixed(call, "precision")
-            elif name.endswith(_SETTINGS):
+            elif _sets_a_trainer(call):
                 on = (dtype for dtype in ("bf16", "fp16") if self.keyword(call, dtype) is True)
                 yield from (Said(dtype, _line(call, dtype)) for dtype in on)
 
@@ -155,19 +159,22 @@ class _Reader:
             yield Said(_MIXED[value], _line(call, name))
 
     def _autocast(self, call: ast.Call) -> Iterator[Said]:
-        device = self.value(next(iter(call.args), None), call)
-        if device == "cpu" or self.keyword(call, "device_type") == "cpu":
+        """Torch's own for CUDA, unless it is switched off, or only a run tells whether."""
+        made = self.value(call.func, call)
+        if not (isinstance(made, type) and issubclass(made, torch.autocast)) or made is torch.cpu.amp.autocast:
             return
-        given = _given(call, "dtype") or next(iter(call.args[1:2]), None)
-        dtype = torch.float16 if given is None else self.value(given, call)  # CUDA's own default
-        if isinstance(dtype, torch.dtype) and dtype in _DTYPES:
+        given = _arguments(call, made)
+        device = self.value(given.get("device_type"), call)
+        enabled = self.value(given["enabled"], call) if "enabled" in given else True
+        dtype = self.value(given["dtype"], call) if "dtype" in given else torch.float16  # CUDA's own default
+        if device != "cpu" and enabled is True and isinstance(dtype, torch.dtype) and dtype in _DTYPES:
             yield Said(_DTYPES[dtype], call.lineno)
 
     def optimizers(self) -> Iterator[Said]:
         for call in self.calls:
             if _name(call) in _EIGHT_BIT:
                 yield Said("adamw-8bit", call.lineno)
-            elif _name(call).endswith(_SETTINGS):
+            elif _sets_a_trainer(call):
                 name = self.keyword(call, "optim")
                 if isinstance(name, str) and name in _OF_TRAINER:
                     yield Said(_OF_TRAINER[name], _line(call, "optim"))
@@ -178,18 +185,33 @@ class _Reader:
         made = self.value(call.func, call) if _name(call)[:1].isupper() else _UNKNOWN
         if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)):
             return
+        given = _arguments(call, made)
         name = _NAMED.get(made)
-        if name is None:
-            yield Said(f"a {made.__name__}", call.lineno)
+        if name is None or self.value(given.get("amsgrad"), call) is True:
+            yield Said(made.__name__ if name is None else f"{made.__name__} with amsgrad", call.lineno, has_name=False)
             return
-        momentum = self.keyword(call, "momentum")
-        name += "-momentum" if name == "sgd" and isinstance(momentum, int | float) and momentum else ""
-        form = "-fused" if self.keyword(call, "fused") is True else ""
-        yield Said(name + (form or ("-forloop" if self.keyword(call, "foreach") is False else "")), call.lineno)
+        momentum = self.value(given["momentum"], call) if "momentum" in given else 0
+        name += "-momentum" if name == "sgd" and momentum not in (0, None) else ""  # a number that only a run tells
+        form = "-fused" if self.value(given.get("fused"), call) is True else ""
+        form = form or ("-forloop" if self.value(given.get("foreach"), call) is False else "")
+        yield Said(name + form, call.lineno)
+
+
+def _arguments(call: ast.Call, callee: type) -> dict[str, ast.expr]:
+    """What it is called with, by the names of its parameters."""
+    names = list(inspect.signature(callee).parameters)
+    positional = dict(
+        zip(names, itertools.takewhile(lambda a: not isinstance(a, ast.Starred), call.args), strict=False)
+    )
+    return {**positional, **{k.arg: k.value for k in call.keywords if k.arg}}
 
 
 def _name(call: ast.Call) -> str:
     return dotted(call.func).split(".")[-1]
+
+
+def _sets_a_trainer(call: ast.Call) -> bool:
+    return _name(call).endswith("TrainingArguments") or _name(call) in _TRL
 
 
 def _given(call: ast.Call, name: str) -> ast.expr | None:
