@@ -736,3 +736,27 @@ def test_a_module_that_a_library_has_no_more_is_named_too(tmp_path: Path, ask: A
     write(tmp_path, six_net=text)
     asked = missing(ask, tmp_path, "six_net.py:Six")
     assert "what is imported of `torch` is not in the version that is installed (No module named" in asked.fact
+
+
+def test_a_default_dtype_is_that_of_its_own_model_alone(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import torch
+    from doubled import Doubled
+
+    def main():
+        torch.set_default_dtype(torch.float64)
+        model = Doubled(8, 2)
+    """
+    write(tmp_path, doubled=MLP.format(name="Doubled"), train_doubled=script)
+    wide = result(ask(tmp_path, "doubled.py:Doubled"))
+    config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 100, "n_positions": 32}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["GPT2LMHeadModel"]}), "utf-8")
+    narrow = result(ask(tmp_path, "hf:."))
+    assert wide.by_category["parameters"] == 8 * (8 * 8 + 8 + 2 * 8 + 2)
+    assert narrow.by_category["parameters"] == 4 * (100 * 64 + 32 * 64 + 12 * 64 * 64 + 13 * 64 + 2 * 64)
+
+
+def test_a_file_beside_it_that_cannot_be_read_is_its_own_trouble(tmp_path: Path, ask: Ask) -> None:
+    write(tmp_path, healthy=MLP.format(name="Healthy") + "\n    model = Healthy(8, 2)\n")
+    (tmp_path / "latin.py").write_bytes("# -*- coding: nothing -*-\n# \xe4".encode("latin-1"))
+    assert result(ask(tmp_path, "healthy.py:Healthy")).by_category["parameters"] == 4 * (8 * 8 + 8 + 2 * 8 + 2)

@@ -270,3 +270,35 @@ def test_what_a_forward_asserts_is_so(tmp_path: Path, ask: Ask, check: str) -> N
 def test_the_class_of_tensors_stands_for_the_default_type(tmp_path: Path, ask: Ask) -> None:
     steps = ["priors = torch.ones(8, dtype=torch.int64).type(type(x.data))", "return self.linear(x) * priors"]
     assert "x: float[batch, 8]" in inputs(ask, tmp_path, "typed", net("x", ["self.linear = nn.Linear(8, 8)"], steps))
+
+
+def test_what_a_loop_over_experts_is_asked_keeps_no_tensor_of_its_function(tmp_path: Path, ask: Ask) -> None:
+    """Before Python 3.13 a frame that is asked for its locals keeps them until its function ends."""
+    body = net(
+        "x",
+        ["self.gate = nn.Linear(64, 4)", "self.experts = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))"],
+        [
+            "big = torch.zeros(4096, 1024)",
+            "chosen = self.gate(x).argmax(-1)",
+            "out = torch.zeros_like(x)",
+            "for i, expert in enumerate(self.experts):",
+            "    rows = (chosen == i).nonzero()[:, 0]",
+            "    if rows.numel() > 0:",
+            "        out[rows] += expert(x[rows])",
+            "big = None",
+            "more = torch.zeros(4096, 1024)",
+            "return out",
+        ],
+    )
+    write(tmp_path, kept_locals=HEAD + body)
+    found = result(ask(tmp_path, "kept_locals.py:Net", checkpointing="none", batch=16))
+    assert found.allocated_bytes - found.by_category["workspaces"] < 1.5 * 4096 * 1024 * 4
+
+
+def test_split_takes_its_size_by_name(tmp_path: Path, ask: Ask) -> None:
+    body = net(
+        "x",
+        ["self.layer = nn.Linear(64, 64)"],
+        ["first, _ = self.layer(x).split(split_size=32, dim=-1)", "return first"],
+    )
+    assert "x: float[batch, 64]" in inputs(ask, tmp_path, "named_split", body)

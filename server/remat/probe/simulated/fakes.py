@@ -50,6 +50,7 @@ def fake_friendly(assume: Callable[[str], None]) -> Iterator[None]:
     """Inside it models can be made and run under `FakeTensorMode`; `assume` is told what is left out."""
     with contextlib.ExitStack() as undo:
         undo.enter_context(group_of_one(assume))
+        undo.callback(torch.set_default_dtype, torch.get_default_dtype())  # a script may set its own
         for where, name, value in _replacements(assume):
             undo.callback(setattr, where, name, getattr(where, name))
             setattr(where, name, value)
@@ -176,8 +177,8 @@ def _typed(type_: Callee[object]) -> object:
 
 
 def _split_evenly(assume: Callable[[str], None], split: Callee[object]) -> object:
-    def split_evenly(self: torch.Tensor, sizes: object, dim: int = 0) -> object:
-        long = self.shape[dim]
+    def split_evenly(self: torch.Tensor, split_size: object, dim: int = 0) -> object:
+        long, sizes = self.shape[dim], split_size
         of_values = isinstance(sizes, list | tuple) and len(sizes) > 0 and not any(sizes)
         if isinstance(self, FakeTensor) and of_values and long:
             parts = len(cast("list[int]", sizes))

@@ -10,7 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FEW = 4096
+FEW = 4096
+"""values of a tensor that are kept: lengths and counts are few, data are many"""
 
 
 def constant(mode: FakeTensorMode, values: torch.Tensor) -> torch.Tensor:
@@ -50,7 +51,7 @@ def _work_out(
 ) -> None:
     made = out if isinstance(out, list | tuple) else [out]
     left = [t for t in made if isinstance(t, FakeTensor) and t.constant is None]
-    if not left or any(t.numel() > _FEW for t in left):
+    if not left or any(t.numel() > FEW for t in left):
         return
     real = torch.utils._pytree.tree_map_only(FakeTensor, lambda t: t.constant, (args, kwargs))
     with torch.utils._python_dispatch._disable_current_modes():

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from remat.probe.simulated.few_values import constant
+from remat.probe.simulated.few_values import FEW, constant
 from remat.probe.simulated.turns import insisted_on, turns_at
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _likely_value(dtype: torch.dtype, turns: Turns | None, line: tuple[str, int]
 
 def _likely_rows(mask: torch.Tensor, turns: Turns | None) -> tuple[str, object]:
     rows, said = _share(mask, turns)
-    if rows == mask.numel() and mask.dim() == 1:
+    if rows == mask.numel() <= FEW and mask.dim() == 1:
         return f"nonzero() finds {said}", _numbers(mask, rows)
     return f"nonzero() finds {said}", mask.new_empty((rows, mask.dim()), dtype=torch.int64)
 
@@ -158,8 +158,14 @@ def _numbers(like: torch.Tensor, count: int) -> torch.Tensor:
 
 def _likely_counts(values: torch.Tensor, args: Sequence[object]) -> tuple[str, object]:
     """Counts that are all the same, as values: what follows asks whether there are any."""
+    weights = cast("torch.Tensor | None", args[1] if len(args) > 1 else None)
     bins = max(1, int(cast("int", args[2])) if len(args) > 2 else 1)
-    each = values.numel() // bins
+    each, more = divmod(values.numel(), bins)
+    said = f"bincount() finds {each + (more > 0)} of each of {bins} values"
+    if weights is not None or bins > FEW:
+        dtype = torch.int64 if weights is None else weights.dtype if weights.is_floating_point() else torch.float64
+        return said, values.new_empty((bins,), dtype=dtype)
     with torch.utils._python_dispatch._disable_current_modes():
         counts = torch.full((bins,), each)
-    return f"bincount() finds {each} of each of {bins} values", constant(cast("FakeTensor", values).fake_mode, counts)
+        counts[:more] += 1
+    return said, constant(cast("FakeTensor", values).fake_mode, counts)

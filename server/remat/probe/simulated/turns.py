@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import inspect
 import math
 import sys
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def _count(iterated: ast.expr, frame: FrameType) -> int | None:
         return _count(iterated.args[0], frame)
     if isinstance(iterated, ast.Call) and called == "zip":
         return min((n for part in iterated.args if (n := _count(part, frame)) is not None), default=None)
-    if called == "range" or isinstance(iterated, ast.Name | ast.Attribute):
+    if (called == "range" and _is_plain(iterated)) or isinstance(iterated, ast.Name | ast.Attribute):
         held = _value(iterated, frame)
         return (
             len(cast("Sized", held))
@@ -128,10 +129,25 @@ def _count(iterated: ast.expr, frame: FrameType) -> int | None:
     return None
 
 
+def _is_plain(call: ast.expr) -> bool:
+    """Tell whether nothing of the user's would run again if it were worked out."""
+    calls = (n for n in ast.walk(call) if isinstance(n, ast.Call) and n is not call)
+    return all(isinstance(n.func, ast.Name) and n.func.id == "len" for n in calls)
+
+
 def _value(node: ast.expr, frame: FrameType) -> object:
     with contextlib.suppress(Exception):  # any code of the user's
-        return eval(compile(ast.Expression(node), "<loop>", "eval"), frame.f_globals, frame.f_locals)  # noqa: S307
+        return eval(compile(ast.Expression(node), "<loop>", "eval"), frame.f_globals, _locals(frame))  # noqa: S307
     return None
+
+
+def _locals(frame: FrameType) -> dict[str, object]:
+    """A copy: what a frame hands out before Python 3.13 it keeps, and with it every tensor, until its function ends."""
+    held = frame.f_locals
+    copied = dict(held)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        held.clear()
+    return copied
 
 
 def _chosen(frame: FrameType, count: int) -> int | None:
@@ -144,7 +160,8 @@ def _chosen(frame: FrameType, count: int) -> int | None:
 
 
 def _holders(frame: FrameType) -> Iterator[dict[str, object]]:
-    yield frame.f_locals
-    module = frame.f_locals.get("self")
+    own = _locals(frame)
+    yield own
+    module = own.get("self")
     if isinstance(module, nn.Module):
         yield from (vars(part) for part in (module, *module.children()))

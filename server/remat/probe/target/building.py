@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from remat.probe.simulated.few_values import constant
+from remat.probe.simulated.few_values import FEW, constant
 from remat.probe.simulated.lenient import Unknowable, assume
 from remat.probe.simulated.trace import line_outside_torch
 from remat.probe.target.asides import note
@@ -43,7 +43,6 @@ def building() -> Iterator[None]:
 
 
 _FILLED = ("full", "arange", "ones", "zeros")
-_FEW = 4096
 
 
 @contextlib.contextmanager
@@ -62,7 +61,7 @@ def known_numbers() -> Iterator[None]:
 def _known(make: Callee[torch.Tensor]) -> Callee[torch.Tensor]:
     def known(*args: object, **kwargs: object) -> torch.Tensor:
         made = make(*args, **kwargs)
-        if not isinstance(made, FakeTensor) or made.is_floating_point() or made.numel() > _FEW:
+        if not isinstance(made, FakeTensor) or made.is_floating_point() or made.numel() > FEW:
             return made
         with outside():
             values = make(*args, **{**kwargs, "device": "cpu"})

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from remat.probe.target.loading import File
-from remat.probe.target.packages import read
+from remat.probe.target.packages import read, text_of
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted, holds_training, plan
 
@@ -140,7 +140,7 @@ def _is_test(path: Path, file: File) -> bool:
 def _texts(name: str, file: File) -> Iterator[tuple[File, ast.Module]]:
     """Yield the files, and blocks of READMEs, that call something of that name."""
     called = re.compile(rf"\b{re.escape(name)}(\.from_\w+)?\(")
-    near = [p for p in files_near(file) if p.stat().st_size < _LARGEST and called.search(read(p))]
+    near = [p for p in files_near(file) if p.stat().st_size < _LARGEST and called.search(text_of(p))]
     scripts = [p for p in near if p.parent == file.path.parent and p != file.path]
     for path in scripts:
         yield from _parsed(path, file)

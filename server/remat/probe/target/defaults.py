@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from remat.probe.target.call_sites import sites
-from remat.probe.target.packages import read
+from remat.probe.target.packages import text_of
 from remat.probe.target.scopes import evaluate_in
 from remat.probe.target.statements import dotted
 
@@ -31,7 +31,7 @@ class DefaultDtype:
 def default_dtype(callee: object, file: File) -> DefaultDtype | None:
     """Return what scripts beside the file set before they call `callee`; nothing where two of them differ."""
     beside = [file.path, *(p for p in file.path.parent.glob("*.py") if p.is_file())]
-    if not any(_SETS in read(path) for path in beside):
+    if not any(_SETS in text_of(path) for path in beside):
         return None
     found = [dtype for site in sites(callee, file) if (dtype := _set_before(site)) is not None]
     return found[0] if len({f.dtype for f in found}) == 1 else None

@@ -14,6 +14,14 @@ def read(path: Path) -> str:
     return importlib.util.decode_source(path.read_bytes())
 
 
+def text_of(path: Path) -> str:
+    """The same of a file that is only looked at: one that can't be read says nothing."""
+    try:
+        return read(path)
+    except (OSError, SyntaxError, ValueError):
+        return ""
+
+
 def module_name(path: Path) -> str:
     """Return the dotted name by which a file is imported: its packages' names in front, where it is in some."""
     parts = [] if path.name == "__init__.py" else [path.stem]

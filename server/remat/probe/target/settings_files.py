@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.target.call_sites import files_near, project_folders
-from remat.probe.target.packages import read
+from remat.probe.target.packages import text_of
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted
 
@@ -199,7 +199,7 @@ def _has(value: object, path: list[str]) -> bool:
 def _command_lines(wanted: frozenset[str], file: File) -> Iterator[Holder]:
     """Yield the options of scripts, with their defaults, that have every one of `wanted`."""
     for path in files_near(file):
-        text = read(path) if path.stat().st_size < _LARGEST else ""
+        text = text_of(path) if path.stat().st_size < _LARGEST else ""
         if "parse_args(" not in text or not all(name in text for name in wanted):
             continue
         try:
