@@ -213,10 +213,11 @@ def beside_the_allocator(on: Card, ranks: int | None) -> Range:
 def verdict(result: VariantResult, on: Card) -> Verdict:
     """Judge whether a step fits into a card.
 
-    It can't where even what is allocated is more than the most that such a card has; it does where what is reserved,
-    with the error that estimates had and the largest context, is less than the least. Between the two it is not known.
+    It can't where even what is allocated, with the least context, is more than the most that such a card has; it
+    does where what is reserved, with the error that estimates had and the largest context, is less than the least.
+    Between the two it is not known.
     """
-    if result.allocated_bytes + beside_the_allocator(on, result.world_size).low > on.largest:
+    if result.allocated_bytes + on.context.low > on.largest:
         return Verdict.DOES_NOT_FIT
     return Verdict.FITS if surely_needed(result, on) <= on.usable else Verdict.TOO_CLOSE
 

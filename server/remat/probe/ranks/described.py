@@ -46,9 +46,9 @@ def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, dev
         yield f"DistributedDataParallel keeps buckets of {of}; gradients {beside}"
     else:
         yield "nothing shards or wraps the model (--sharding fsdp2 or ddp would): no rank sends anything"
-    if device == "cuda":
+    if device == "cuda" and size > 1:
         yield "process memory counts 544 MiB to 1.6 GiB that NCCL takes for one group, outside of torch's allocator"
-    elif groups or buckets is not None:
+    elif device == "cpu" and (groups or buckets is not None):
         yield "what gloo takes while it sends is not counted"
 
 
