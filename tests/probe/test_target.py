@@ -63,7 +63,7 @@ def test_a_training_script_s_model_is_probed_and_its_training_never_runs(tmp_pat
     found = result(ask(tmp_path, "train.py:GPT"))
     assert found.by_category["parameters"] == 4 * (512 * 64 + 64 * 64 + 64 * 512 + 512)  # Config(width=64), as it says
     assert "inputs: idx: int[batch, seq], targets: int[batch, seq]" in found.assumptions
-    assert "sequences of 64, as train.py:11 says (--seq)" in found.assumptions
+    assert "sequences of 64 (--seq)" in found.assumptions
     assert not (tmp_path / "ran").exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from asking import LINEAR, ask, failure, write
 
 from remat.probe.answering import Answers
 from remat.probe.built import FactMissingError
@@ -104,6 +105,12 @@ def test_a_comment_wins_over_the_script(tmp_path: Path) -> None:
         ("with torch.cpu.amp.autocast(): pass", None),
         ("with accelerator.autocast(): pass", None),
         ("settings = ModelConfig(bf16=True)", None),
+        ("use = False\n    if use: cast = torch.autocast('cuda')", None),
+        ("use = True\n    if use: cast = torch.autocast('cuda')", "fp16"),
+        ("if unknown(): cast = torch.autocast('cuda')", None),
+        ("use = False\n    cast = torch.autocast('cuda') if use else None", None),
+        ("def evaluate():\n        with torch.autocast('cuda'): pass", None),
+        ("@torch.no_grad()\n    def show():\n        with torch.autocast('cuda'): pass", None),
         ("a = torch.autocast('cuda', torch.bfloat16); b = torch.autocast('cuda', torch.float16)", None),
         ("", None),
     ],
@@ -151,9 +158,16 @@ def test_an_optimizer_without_a_name_here_is_said_to_be_replaced(tmp_path: Path)
         (["settings = TrainingArguments('out', per_device_train_batch_size=7)"], 7),
         (["batch_size = 9"], 9),
         (["batch_size: int = 9"], 9),
-        (["batch_size: int = 9", "train_batch_size = 10"], 10),
+        (["batch_size: int = 9", "train_batch_size = 10"], None),
         (["batch_size = 9", "train_batch_size = 10"], None),
         (["batch_size = 9", "loader = DataLoader(data, 5)"], 5),
+        (["batch_size = 9", "batch_size //= 3"], None),
+        (["batch_size, length = 9, 4"], 9),
+        (["class Config: batch_size: int = 9"], None),
+        (["test_loader = DataLoader(data, 5)"], None),
+        (["constrained_val = DataLoader(data, 5)", "other = DataLoader(data, 6)"], 6),
+        (["train_loader = DataLoader(data, size_of(data))", "loader = DataLoader(data, 6)"], None),
+        (["def evaluate(): return DataLoader(data, 5)", "batch_size = 9"], 9),
     ],
 )
 def test_its_batch_is_that_of_the_loader_it_trains_from(loaders: list[str], batch: int | None, tmp_path: Path) -> None:
@@ -220,3 +234,88 @@ def test_a_builder_that_fits_a_scaler_is_no_training(tmp_path: Path) -> None:
 def test_a_length_says_nothing_of_what_has_none(tmp_path: Path) -> None:
     told = answer(built(tmp_path, LOADER, "block_size = 64"))
     assert not any("(--seq)" in text for text in told.assumptions)
+
+
+def test_what_a_function_is_called_with_wins_over_its_defaults(tmp_path: Path) -> None:
+    script = SCRIPT.replace("def main():", "def main(size=5, *, wide=4):").replace("    main()", "    main(7, wide=32)")
+    (tmp_path / "train.py").write_text(
+        script.format(lines="train_loader = DataLoader(data, size)").replace("width=16", "width=wide")
+    )
+    told = answer(resolve("train.py", str(tmp_path)))
+    assert told.batch == 7
+    assert told.by_category["parameters"] == 3 * (32 * 32 + 32) * 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os.unlink({file!r})", "os.replace({file!r}, 'other')", "shutil.rmtree({folder!r})", "np.save({file!r}, 1)"],
+)
+def test_nothing_that_a_file_does_at_its_top_to_other_files_is_done(line: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("all of it")
+    text = "import os, shutil\nimport numpy as np\n" + line.format(file=str(precious), folder=str(tmp_path)) + SCRIPT
+    (tmp_path / "train.py").write_text(text.format(lines=LOADER))
+    assert answer(resolve("train.py", str(tmp_path))).batch == 48
+    assert precious.read_text() == "all of it"
+
+
+def test_a_model_that_deletes_files_as_it_is_made_is_stopped(tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("all of it")
+    write(
+        tmp_path,
+        deleting=LINEAR.replace("super().__init__()", f"super().__init__(); import os; os.unlink({str(precious)!r})"),
+    )
+    said = failure(ask(tmp_path, "deleting.py:Net"))
+    assert "deletes, moves and cuts no files" in said.message
+    assert precious.read_text() == "all of it"
+
+
+def test_training_that_a_model_is_made_by_is_not_run(tmp_path: Path) -> None:
+    script = """
+    import torch
+    from torch import nn
+
+    def search():
+        warm = nn.Linear(2, 2)
+        open("ran", "a").close()
+        warm(torch.ones(1, 2)).sum().backward()
+        return 8
+
+    net = nn.Linear(search(), 4)
+    """
+    write(tmp_path, hidden=script)
+    said = failure(ask(tmp_path, "hidden.py:net"))
+    assert said.missing is not None
+    assert "making it runs training" in said.missing.fact
+    assert "hidden.py:7" in said.missing.fact
+
+
+def test_a_model_that_a_runner_makes_is_made_as_there_or_what_it_has_is_said(tmp_path: Path) -> None:
+    runner = """
+class Runner:
+    def __init__(self):
+        self.net = Net(width=32, depth=2)
+
+    def run(self):
+        self.net(torch.ones(1, 32)).sum().backward()
+"""
+    head = SCRIPT[: SCRIPT.index("def main")]
+    (tmp_path / "train.py").write_text(head + runner)
+    assert answer(resolve("train.py:Net", str(tmp_path))).by_category["parameters"] == 2 * (32 * 32 + 32) * 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cast = torch.autocast('cuda', enabled=torch.cuda.is_available())",
+        "if unknown(): cast = torch.autocast('cuda')",
+        "settings = TrainingArguments('out', bf16=torch.cuda.is_bf16_supported())",
+        "with torch.autocast('cuda', dtype=unknown()): pass",
+    ],
+)
+def test_an_autocast_that_only_a_run_decides_on_is_said_not_to_be_counted(line: str, tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, line))
+    said = "no autocast is counted: whether train.py:24 runs forward under it, only a run tells (--autocast)"
+    assert said in told.assumptions
+    assert said not in answer(built(tmp_path, LOADER, line), autocast="bf16").assumptions

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _OWN = str(Path(__file__).parent)
 _LIBRARIES = ("site-packages", "dist-packages")
+_DESTRUCTIVE = {"os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree", "shutil.move"}
+"""events of Python's audit hooks"""
 _STANDARD = str(Path(os.__file__).parent)
 
 
@@ -55,6 +57,7 @@ def open_channel() -> Channel:
 def guard(channel: Channel, stage: Callable[[], str], memory_bytes: int | None) -> None:
     """Limit the memory, and say where the user's code was when it ends the process, by itself or by a fault."""
     events = channel.events
+    keep_files()
     faulthandler.enable(channel.faults)
     leave = os._exit
 
@@ -75,6 +78,26 @@ def guard(channel: Channel, stage: Callable[[], str], memory_bytes: int | None) 
 
 
 _until = [float("inf")]
+
+
+def keep_files() -> None:
+    """Let the user's own code delete, move or cut no file: the probe only looks."""
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, args: tuple[object, ...]) -> None:
+    if event not in _DESTRUCTIVE:
+        return
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_standard(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None and is_users(frame.f_code.co_filename):
+        what = f"{event} {args[0]}" if args else event
+        raise PermissionError(f"the probe deletes, moves and cuts no files: {what} was not done")
+
+
+def _is_standard(path: str) -> bool:
+    return path.startswith("<") or (path.startswith(_STANDARD) and not any(name in path for name in _LIBRARIES))
 
 
 def time_limit(seconds: float, faults: TextIO) -> None:

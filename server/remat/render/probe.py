@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from remat.probe.gpus import Card
     from remat.probe.messages import Environment, Failure, Kept, Range, Recomputed, VariantResult
 
+_MOST_DETAILED = 4  # variants of which each is told in detail; of more, the table alone
 _BAR = 40  # cells of the longest bar
 _LINES, _MODULES, _ASSUMPTIONS = 5, 4, 12
 _LETTERS = {
@@ -102,7 +103,7 @@ def as_text(probed: Probed) -> Iterator[Piece]:
         probed = _told_apart(probed)
         yield from _table(probed)
         yield from _side_by_side(probed.variants)
-        for result in probed.variants:
+        for result in probed.variants if len(probed.variants) <= _MOST_DETAILED else ():
             yield Piece("\n")
             yield from _details(result)
         yield from _verdicts(probed)
@@ -116,8 +117,8 @@ def _heading(probed: Probed) -> Iterator[Piece]:
     kinds = " and ".join(dict.fromkeys(result.kind for result in probed.variants))
     yield Piece(visible(probed.target), "bold")
     yield Piece(f": one training step, {kinds} for {probed.device}")
-    ranks = max((result.world_size or 0 for result in probed.variants), default=0)
-    yield Piece(f", each of {ranks} ranks" if ranks else "")
+    ranks = {result.world_size or 0 for result in probed.variants}
+    yield Piece(f", each of {max(ranks)} ranks" if len(ranks) == 1 and max(ranks) > 1 else "")
     yield Piece(f", {sizes}" if (sizes := _sizes(probed.variants)) else "")
     yield Piece(f", torch {versions['torch']}" if "torch" in versions else "")
     yield Piece(f", {probed.seconds:.1f} s\n\n")
@@ -267,22 +268,27 @@ def _verdicts(probed: Probed) -> Iterator[Piece]:
     if probed.device != "cuda":
         return
     yield Piece("\n")
+    judged: dict[tuple[str, str, str], list[str]] = {}
     for result in probed.variants:
-        if probed.on is not None:
-            judged = verdict(result, probed.on)
-            colour = {Verdict.FITS: "green", Verdict.DOES_NOT_FIT: "red"}.get(judged, "yellow")
-            yield Piece(f"{visible(result.name)}: ")
-            yield Piece(judged.value, f"bold {colour}")
-            yield Piece(f" ({probed.on.name}, {size(probed.on.usable)} usable)\n")
-        else:
-            fitting = [card for card in CARDS if verdict(result, card) is Verdict.FITS]
-            smallest = min(fitting, key=lambda card: card.usable, default=None)
-            where = (
-                f"fits from {smallest.name} ({size(smallest.usable)} usable)"
-                if smallest
-                else "fits no single card known"
-            )
-            yield Piece(f"{visible(result.name)}: {where}\n")
+        judged.setdefault(_judged(result, probed.on), []).append(result.name)
+    for (says, colour, of), names in judged.items():
+        alike = len(judged) == 1 and len(names) > _MOST_DETAILED
+        yield Piece("every variant: " if alike else f"{visible('; '.join(names))}: ")
+        yield Piece(says, colour)
+        yield Piece(f"{of}\n")
+
+
+def _judged(result: VariantResult, on: Card | None) -> tuple[str, str, str]:
+    """The verdict, its colour, and of what it is the verdict."""
+    if on is not None:
+        says = verdict(result, on)
+        colour = {Verdict.FITS: "green", Verdict.DOES_NOT_FIT: "red"}.get(says, "yellow")
+        return says.value, f"bold {colour}", f" ({on.name}, {size(on.usable)} usable)"
+    fitting = [card for card in CARDS if verdict(result, card) is Verdict.FITS]
+    smallest = min(fitting, key=lambda card: card.usable, default=None)
+    if smallest is None:
+        return "fits no single card known", "", ""
+    return f"fits from {smallest.name} ({size(smallest.usable)} usable)", "", ""
 
 
 def _assumptions(results: Sequence[VariantResult]) -> Iterator[Piece]:

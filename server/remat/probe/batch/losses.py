@@ -36,16 +36,26 @@ def described(output: object, inputs: Inputs) -> str:
         return ""
     main = main_output(output)
     ids = _ids(inputs)
-    shape = "x".join(map(str, main.shape))
+    shape = _shape(main, ids, inputs)
     if (ids is not None and main.dim() == 3 and main.shape[:2] == ids.shape and main.shape[-1] > 1) or (
         main.dim() == 2 and main.shape[-1] > 1
     ):
-        how = f"cross-entropy over the output ({shape})"
+        how = f"cross-entropy over the output {shape}"
     elif _is_like_an_input(main, inputs):
-        how = f"mean squared error of the output ({shape})"
+        how = f"mean squared error of the output {shape}"
     else:
-        how = f"the mean of the output ({shape})"
+        how = f"the mean of the output {shape}"
     return f"the loss is {how}; say it with loss= in a probe comment"
+
+
+def _shape(main: torch.Tensor, ids: torch.Tensor | None, inputs: Inputs) -> str:
+    """As inputs are told: `[batch, seq, 512]`; the sizes of the trial are not those of the step."""
+    sides: list[object] = list(main.shape)
+    if any(t.dim() > 0 and t.shape[0] == main.shape[0] for t in _tensors((inputs.args, inputs.kwargs))):
+        sides[0] = "batch"
+    if ids is not None and main.dim() == 3 and main.shape[:2] == ids.shape:
+        sides[1] = "seq"
+    return f"[{', '.join(map(str, sides))}]"
 
 
 def own_loss(output: object) -> torch.Tensor | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from remat.probe.built import FactMissingError
+from remat.probe.guards import user_location
 from remat.probe.simulated.few_values import FEW, constant
 from remat.probe.simulated.lenient import Unknowable, assume
 from remat.probe.simulated.trace import line_outside_torch
@@ -33,13 +36,23 @@ def outside() -> Iterator[None]:
 @contextlib.contextmanager
 def building() -> Iterator[None]:
     """Let `[x.item() for x in torch.linspace(0, rate, depth)]` have its values: they decide which paths are dropped."""
-    linspace = torch.linspace
-    torch.linspace = _real(linspace)
+    linspace, backward = torch.linspace, torch.Tensor.backward
+    torch.linspace, torch.Tensor.backward = _real(linspace), _not_trained
     try:
         with _RealStaysReal():
             yield
     finally:
-        torch.linspace = linspace
+        torch.linspace, torch.Tensor.backward = linspace, backward
+
+
+def _not_trained(*_args: object, **_kwargs: object) -> None:
+    place = user_location(sys._getframe(1))
+    where = f" at {place.path}:{place.line}" if place else ""
+    raise FactMissingError(
+        f"what the model is before it is trained: making it runs training{where}, which is never run",
+        "name what makes it: file.py:ClassName, the line of the call, or # remat: probe(model=…)",
+        place,
+    )
 
 
 _FILLED = ("full", "arange", "ones", "zeros")

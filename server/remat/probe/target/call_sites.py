@@ -72,15 +72,20 @@ def _sites(callee: object, file: File) -> Iterator[Site]:
 
 
 def sites_in_script(callee: object, file: File) -> list[Site]:
-    """Return calls of `callee` in its own file, outside of classes, if that file is a script that trains."""
+    """Return calls of `callee` in its own file, outside of modules, if that file is a script that trains."""
     tree = ast.parse(read(file.path))
     if not holds_training(tree):
         return []
     name = str(getattr(callee, "__name__", ""))
-    parts = {id(n) for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for n in ast.walk(c)}
+    modules = (c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and _is_module(c))
+    parts = {id(n) for module in modules for n in ast.walk(module)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name) and id(n) not in parts]
     here = (Site(file, call, scopes_around(tree, call)) for call in calls[:_MOST_OF_ONE])
     return [site for site in here if _is_of(callee, site)]
+
+
+def _is_module(node: ast.ClassDef) -> bool:
+    return any(dotted(base).endswith(("Module", "Model", "Sequential")) for base in node.bases)
 
 
 def _names(call: ast.Call, name: str) -> bool:

@@ -148,6 +148,12 @@ def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
     if loop.autocast is not None and made.spec.autocast is None:
         where = _at(made, loop.autocast.line)
         yield "autocast", f"forward runs under autocast to {loop.autocast.value}, as {where} says"
+    elif loop.unsure_autocast is not None and made.spec.autocast is None:
+        where = _at(made, loop.unsure_autocast.line)
+        yield (
+            "autocast",
+            f"no autocast is counted: whether {where} runs forward under it, only a run tells (--autocast)",
+        )
     if made.spec.optimizer is None and loop.optimizer is not None:
         yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {_at(made, loop.optimizer.line)} says"
     elif made.spec.optimizer is None and loop.other is not None:

@@ -71,13 +71,15 @@ class _Local:
             self.run_all(local, name)
             if name in self.namespace:
                 return self.namespace[name]
-        if name in self.arguments:
-            self.namespace[name] = evaluate_in(self.file, self.arguments[name], [])
-            return self.namespace[name]
         if name in self.functions and self.depth < _MOST_CALLERS:
-            self.namespace[name] = _from_caller(self.file, self.functions[name], name, self.depth)
-            return self.namespace[name]
-        return self.file.look_up(name)
+            try:
+                self.namespace[name] = _from_caller(self.file, self.functions[name], name, self.depth)
+            except HandedOverError:
+                if name not in self.arguments:
+                    raise
+        if name not in self.namespace and name in self.arguments:
+            self.namespace[name] = evaluate_in(self.file, self.arguments[name], [])
+        return self.namespace[name] if name in self.namespace else self.file.look_up(name)
 
     def run_all(self, local: Plan, name: str) -> None:
         """Run what binds or changes `name`; of a branch that is taken no more than that."""
@@ -121,7 +123,10 @@ class _Local:
 
 
 def _parameters(scope: Scope) -> list[str]:
-    return [] if isinstance(scope, ast.If) else [a.arg for a in (*scope.args.posonlyargs, *scope.args.args)]
+    """Its parameters, those that have a position first."""
+    if isinstance(scope, ast.If):
+        return []
+    return [a.arg for a in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)]
 
 
 def _from_caller(file: File, function: Scope, name: str, depth: int) -> object:

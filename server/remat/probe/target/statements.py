@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -71,14 +72,18 @@ _TRAINING = {
     "save",
     "save_pretrained",
 }
-_UNSAFE_ROOTS = {"subprocess", "shutil", "os.system", "os.remove", "os.execv"}
+_HARMLESS = re.compile(
+    r"(warnings|logging|random|site|importlib|os\.environ|sys\.path|sys\.modules|sys\.argv|(np|numpy)\.random)\..*"
+    r"|os\.(chdir|putenv)|sys\.(setrecursionlimit|stdout\.\w+|stderr\.\w+)|(np|numpy)\.(set_printoptions|seterr)"
+)
+"""calls by those names that change nothing but this process"""
 
 
 def plan(tree: ast.Module) -> Plan:
     statements = tuple(map(_statement, tree.body))
     if _looks_names_up_by_text(tree):
         statements = tuple(_sooner(statement) for statement in statements)
-    guards = [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
+    guards = [node for node in tree.body if isinstance(node, ast.If) and is_main_guard(node)]
     script = tuple(_only_on_demand(_statement(node)) for guard in guards for node in guard.body)
     by_name = _by_name(statements, 0)
     guarded = {name: found for name, found in _by_name(script, len(statements)).items() if name not in by_name}
@@ -141,7 +146,7 @@ def _statement(node: ast.stmt) -> Statement:
         return _assignment(node)
     if isinstance(node, ast.Expr):
         return _expression(node)
-    if isinstance(node, ast.If) and (_is_main_guard(node) or dotted(node.test).endswith("TYPE_CHECKING")):
+    if isinstance(node, ast.If) and (is_main_guard(node) or dotted(node.test).endswith("TYPE_CHECKING")):
         return _type_checking_else(node)
     if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match) and not trains(node):
         changed = frozenset(root for inner in _inside(node) for root in _statement(inner).changes)
@@ -153,7 +158,7 @@ def _statement(node: ast.stmt) -> Statement:
 
 
 def _type_checking_else(node: ast.If) -> Statement:
-    if _is_main_guard(node) or not node.orelse:
+    if is_main_guard(node) or not node.orelse:
         return Statement(node, When.NEVER)
     if any(_statement(inner).when is When.AT_ONCE for inner in node.orelse):
         return Statement(node, When.AT_ONCE, bound_names(node.orelse))
@@ -187,16 +192,16 @@ def _expression(node: ast.Expr) -> Statement:
     name = dotted(call.func)
     root, _, method = name.rpartition(".")
     first = name.split(".")[0]
-    if any(name == unsafe or name.startswith(f"{unsafe}.") for unsafe in _UNSAFE_ROOTS):
-        return Statement(node, When.NEVER)
-    if name in _SETUP_CALLS or (root and first in _SETUP_ROOTS) or name.split(".")[-1].startswith("register"):
+    if name in _SETUP_CALLS or _HARMLESS.fullmatch(name) or name.split(".")[-1].startswith("register"):
         return Statement(node, When.AT_ONCE)
+    if first in _SETUP_ROOTS or first in {"subprocess", "shutil"}:
+        return Statement(node, When.NEVER)
     if root and method in _SETUP_METHODS:
         return Statement(node, When.ON_DEMAND, frozenset(), frozenset({first}))
     return Statement(node, When.NEVER)
 
 
-def _is_main_guard(node: ast.stmt) -> bool:
+def is_main_guard(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 

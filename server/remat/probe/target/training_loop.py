@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
 import inspect
 import itertools
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
-from remat.probe.target.statements import dotted, holds_training
+from remat.probe.target.statements import dotted, holds_training, is_main_guard
 from remat.probe.target.unwritten import nothing_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from remat.probe.target.loading import File
 
@@ -31,6 +34,8 @@ _OF_TRAINER = {
     "adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "sgd": "sgd", "adafactor": "adafactor",
     "adamw_bnb_8bit": "adamw-8bit", "adamw_8bit": "adamw-8bit", "paged_adamw_8bit": "adamw-8bit",
 }  # fmt: skip
+_LOOKING = re.compile(r"(?i)(?:^|[_. ])(?:eval|val(?!u)|test|infer|predict|sample|generat|estimat)")
+_TRAINING = re.compile(r"(?i)(?:^|[_. ])train")
 _BATCHES = ("batch_size", "train_batch_size", "micro_batch_size", "device_batch_size")
 _LENGTHS = ("block_size", "seq_len", "seq_length", "max_seq_len", "max_seq_length", "sequence_length", "context_length")
 _TRL = frozenset(f"{name}Config" for name in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO"))
@@ -43,8 +48,8 @@ class Said:
 
     value: str
     line: int
-    has_name: bool = True
-    """of an optimizer: whether `Variant.optimizer` has a name for it; else it is the name of its class"""
+    is_sure: bool = True
+    """An optimizer without a name in `Variant.optimizer` is not, nor an autocast on which only a run decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Loop:
     batch: Said | None = None
     seq: Said | None = None
     autocast: Said | None = None
+    unsure_autocast: Said | None = None
     optimizer: Said | None = None
     other: Said | None = None
 
@@ -64,36 +70,50 @@ class Loop:
 def loop_of(file: File) -> Loop:
     """Read a script that trains; another file says nothing."""
     tree = ast.parse(read(file.path))
-    calls = sorted((n for n in ast.walk(tree) if isinstance(n, ast.Call)), key=lambda call: call.lineno)
     if not holds_training(tree):
         return Loop()
-    reader = _Reader(file, tree, calls)
+    aside = {id(n) for function in ast.walk(tree) if _only_looks(function) for n in ast.walk(function)}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in aside]
+    reader = _Reader(file, tree, sorted(calls, key=lambda call: call.lineno), aside)
     with nothing_written():
-        optimizers = list(reader.optimizers())
-        named = [said for said in optimizers if said.has_name]
-        other = next((said for said in optimizers if not said.has_name), None)
+        autocasts, optimizers = list(reader.autocasts()), list(reader.optimizers())
+        named = [said for said in optimizers if said.is_sure]
+        other = next((said for said in optimizers if not said.is_sure), None)
         return Loop(
-            batch=_only([*reader.batches()] or reader.numbers(_BATCHES)),
-            seq=_only([*reader.lengths()] or reader.numbers(_LENGTHS)),
-            autocast=_only(reader.autocasts()),
+            batch=_only(reader.batches() or reader.numbers(_BATCHES)),
+            seq=_only(reader.lengths() or reader.numbers(_LENGTHS)),
+            autocast=_only(said for said in autocasts if said.is_sure),
+            unsure_autocast=next((said for said in autocasts if not said.is_sure), None),
             optimizer=None if other else _only(named),
             other=other,
         )
 
 
-def _only(found: Iterator[Said] | list[Said]) -> Said | None:
-    """The first, where all say the same."""
+def _only_looks(node: ast.AST) -> bool:
+    """Tell whether a function evaluates, or draws samples, and does not train."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or holds_training(node):
+        return False
+    decorators = {dotted(d.func if isinstance(d, ast.Call) else d).split(".")[-1] for d in node.decorator_list}
+    return bool(_LOOKING.search(node.name) or decorators & {"no_grad", "inference_mode"})
+
+
+def _only(found: Iterable[Said | None]) -> Said | None:
+    """The first, where all say the same, and none says what only a run tells."""
     every = list(found)
-    return every[0] if len({said.value for said in every}) == 1 else None
+    values = {None if said is None else said.value for said in every}
+    return every[0] if len(values) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """`aside`: the nodes, by identity, of functions that do not train. What is found and not known is None."""
+
     file: File
     tree: ast.Module
     calls: list[ast.Call]
+    aside: set[int]
 
-    def value(self, node: ast.expr | None, call: ast.Call) -> object:
+    def value(self, node: ast.expr | None, call: ast.AST) -> object:
         """What an expression stands for; `_UNKNOWN` where only a run tells, or nothing is written."""
         if node is None:
             return _UNKNOWN
@@ -107,38 +127,44 @@ class _Reader:
     def keyword(self, call: ast.Call, name: str) -> object:
         return self.value(_given(call, name), call)
 
-    def batches(self) -> Iterator[Said]:
+    def batches(self) -> list[Said | None]:
         """The batch of the loader that feeds the training: the one called so, or that shuffles, or the only one."""
         loaders = [call for call in self.calls if _name(call) == "DataLoader"]
-        training = [call for call in loaders if self._is_for_training(call)]
-        for call in training or (loaders if len(loaders) == 1 else []):
+        names = {id(call): self._assigned_to(call) for call in loaders}
+        loaders = [call for call in loaders if not _LOOKING.search(names[id(call)])]
+        training = [call for call in loaders if _TRAINING.search(names[id(call)])]
+        training = training or [call for call in loaders if self.keyword(call, "shuffle") is True]
+        found: list[Said | None] = []
+        for call in training or loaders:
             given = _given(call, "batch_size") or next(iter(call.args[1:2]), None)
-            yield from _number(self.value(given, call), call.lineno)
-        yield from self._settings("per_device_train_batch_size")
+            found.append(_number(self.value(given, call), call.lineno))
+        return found or self._settings("per_device_train_batch_size")
 
-    def lengths(self) -> Iterator[Said]:
-        for name in ("max_length", "max_seq_length"):
-            yield from self._settings(name)
+    def lengths(self) -> list[Said | None]:
+        return self._settings("max_length") or self._settings("max_seq_length")
 
-    def _settings(self, name: str) -> Iterator[Said]:
-        for call in (call for call in self.calls if _sets_a_trainer(call)):
-            yield from _number(self.keyword(call, name), _line(call, name))
+    def _settings(self, name: str) -> list[Said | None]:
+        given = [call for call in self.calls if _sets_a_trainer(call) and _given(call, name) is not None]
+        return [_number(self.keyword(call, name), _line(call, name)) for call in given]
 
-    def numbers(self, names: tuple[str, ...]) -> list[Said]:
-        """The numbers that variables of these names are set to; where there are none, fields of these names."""
-        set_to: dict[type[ast.stmt], list[Said]] = {ast.Assign: [], ast.AnnAssign: []}
+    def _assigned_to(self, call: ast.Call) -> str:
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(isinstance(target, ast.Name) and target.id in names for target in targets):
-                    set_to[type(node)] += _number(node.value.value, node.lineno)
-        return set_to[ast.Assign] or set_to[ast.AnnAssign]
+            if isinstance(node, ast.Assign) and any(inner is call for inner in ast.walk(node.value)):
+                return " ".join(dotted(target) for target in node.targets)
+        return ""
 
-    def _is_for_training(self, call: ast.Call) -> bool:
-        if self.keyword(call, "shuffle") is True:
-            return True
-        assigned = (n for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and n.value is call)
-        return any("train" in dotted(target).lower() for node in assigned for target in node.targets)
+    def numbers(self, names: tuple[str, ...]) -> list[Said | None]:
+        """The numbers that variables of these names are set to. What is set in another way, too, is not known."""
+        found: list[Said | None] = []
+        fields = {id(n) for owner in ast.walk(self.tree) if isinstance(owner, ast.ClassDef) for n in owner.body}
+        for node in (n for n in ast.walk(self.tree) if id(n) not in self.aside | fields):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                pairs = [pair for target in targets for pair in _pairs(target, node.value)]
+                found += [_number(getattr(value, "value", None), node.lineno) for name, value in pairs if name in names]
+            elif isinstance(node, ast.AugAssign) and dotted(node.target) in names:
+                found.append(None)
+        return found
 
     def autocasts(self) -> Iterator[Said]:
         for call in self.calls:
@@ -150,8 +176,22 @@ class _Reader:
             elif name == "Trainer":
                 yield from self._mixed(call, "precision")
             elif _sets_a_trainer(call):
-                on = (dtype for dtype in ("bf16", "fp16") if self.keyword(call, dtype) is True)
-                yield from (Said(dtype, _line(call, dtype)) for dtype in on)
+                for dtype in ("bf16", "fp16"):
+                    is_on = self.keyword(call, dtype) is True
+                    if is_on or not isinstance(_given(call, dtype) or ast.Constant(None), ast.Constant):
+                        yield Said(dtype, _line(call, dtype), is_on)
+
+    def _is_reached(self, call: ast.Call) -> bool:
+        """Tell whether the conditions around a call are known to hold."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.If | ast.IfExp) and any(inner is call for inner in ast.walk(node)):
+                body = node.body if isinstance(node.body, list) else [node.body]
+                in_body = any(inner is call for part in body for inner in ast.walk(part))
+                in_test = any(inner is call for inner in ast.walk(node.test))
+                test = self.value(node.test, call)
+                if not in_test and not is_main_guard(node) and (test is _UNKNOWN or bool(test) != in_body):
+                    return False
+        return True
 
     def _mixed(self, call: ast.Call, name: str) -> Iterator[Said]:
         value = self.keyword(call, name)
@@ -167,15 +207,19 @@ class _Reader:
         device = self.value(given.get("device_type"), call)
         enabled = self.value(given["enabled"], call) if "enabled" in given else True
         dtype = self.value(given["dtype"], call) if "dtype" in given else torch.float16  # CUDA's own default
-        if device != "cpu" and enabled is True and isinstance(dtype, torch.dtype) and dtype in _DTYPES:
-            yield Said(_DTYPES[dtype], call.lineno)
+        is_off = isinstance(given.get("enabled"), ast.Constant) and enabled is not True
+        if device == "cpu" or is_off:
+            return
+        known = isinstance(dtype, torch.dtype) and dtype in _DTYPES
+        is_sure = enabled is True and known and self._is_reached(call)
+        yield Said(_DTYPES[cast("torch.dtype", dtype)] if known else "fp16", call.lineno, is_sure)
 
     def optimizers(self) -> Iterator[Said]:
         for call in self.calls:
             if _name(call) in _EIGHT_BIT:
                 yield Said("adamw-8bit", call.lineno)
             elif _sets_a_trainer(call):
-                name = self.keyword(call, "optim")
+                name = self.keyword(call, "optim") if _given(call, "optim") is not None else _trainer_s_own()
                 if isinstance(name, str) and name in _OF_TRAINER:
                     yield Said(_OF_TRAINER[name], _line(call, "optim"))
             else:
@@ -186,9 +230,12 @@ class _Reader:
         if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)):
             return
         given = _arguments(call, made)
+        for unpacked in (k.value for k in call.keywords if k.arg is None):
+            held = self.value(unpacked, call)
+            given |= {n: ast.Constant(v) for n, v in held.items()} if isinstance(held, dict) else {"momentum": unpacked}
         name = _NAMED.get(made)
         if name is None or self.value(given.get("amsgrad"), call) is True:
-            yield Said(made.__name__ if name is None else f"{made.__name__} with amsgrad", call.lineno, has_name=False)
+            yield Said(made.__name__ if name is None else f"{made.__name__} with amsgrad", call.lineno, is_sure=False)
             return
         momentum = self.value(given["momentum"], call) if "momentum" in given else 0
         name += "-momentum" if name == "sgd" and momentum not in (0, None) else ""  # a number that only a run tells
@@ -210,6 +257,14 @@ def _name(call: ast.Call) -> str:
     return dotted(call.func).split(".")[-1]
 
 
+def _trainer_s_own() -> object:
+    """The optimizer of transformers' Trainer where the script names none: it differs from version to version."""
+    with contextlib.suppress(Exception):  # what its import runs into
+        default = getattr(importlib.import_module("transformers").TrainingArguments, "optim", None)
+        return getattr(default, "value", default)
+    return None
+
+
 def _sets_a_trainer(call: ast.Call) -> bool:
     return _name(call).endswith("TrainingArguments") or _name(call) in _TRL
 
@@ -223,6 +278,14 @@ def _line(call: ast.Call, name: str) -> int:
     return call.lineno if given is None else given.lineno
 
 
-def _number(value: object, line: int) -> Iterator[Said]:
-    if type(value) is int and value > 0:
-        yield Said(str(value), line)
+def _number(value: object, line: int) -> Said | None:
+    return Said(str(value), line) if type(value) is int and value > 0 else None
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """What is given to which name: `batch_size, length = 12, 128`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, given in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, given)
+    else:
+        yield dotted(target), value
