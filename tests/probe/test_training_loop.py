@@ -319,3 +319,11 @@ def test_an_autocast_that_only_a_run_decides_on_is_said_not_to_be_counted(line: 
     said = "no autocast is counted: whether train.py:24 runs forward under it, only a run tells (--autocast)"
     assert said in told.assumptions
     assert said not in answer(built(tmp_path, LOADER, line), autocast="bf16").assumptions
+
+
+def test_of_several_calls_the_one_is_meant_whose_parameters_are_trained(tmp_path: Path) -> None:
+    tried = SCRIPT.replace("    net = Net(", "    tried = Net(width=4)\n    print(tried)\n    net = Net(")
+    (tmp_path / "train.py").write_text(tried.format(lines="opt = torch.optim.SGD(net.parameters(), 0.1)"))
+    told = answer(resolve("train.py", str(tmp_path)), batch=2)
+    assert told.by_category["parameters"] == 3 * (16 * 16 + 16) * 4
+    assert any("train.py:24" in text and "is made as at" in text for text in told.assumptions)

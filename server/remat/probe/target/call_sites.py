@@ -80,8 +80,21 @@ def sites_in_script(callee: object, file: File) -> list[Site]:
     modules = (c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and _is_module(c))
     parts = {id(n) for module in modules for n in ast.walk(module)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name) and id(n) not in parts]
+    trained = _trained(tree)
+    calls.sort(key=lambda call: id(call) not in trained)
     here = (Site(file, call, scopes_around(tree, call)) for call in calls[:_MOST_OF_ONE])
     return [site for site in here if _is_of(callee, site)]
+
+
+def _trained(tree: ast.Module) -> set[int]:
+    """Return, by identity, what is in assignments to names whose parameters somebody asks for, as optimizers do."""
+    asked = {
+        dotted(n.value)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute) and n.attr in {"parameters", "named_parameters"}
+    }
+    assigned = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and {dotted(t) for t in n.targets} & asked)
+    return {id(inner) for node in assigned for inner in ast.walk(node.value)}
 
 
 def _is_module(node: ast.ClassDef) -> bool:
