@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from asking import LINEAR, ask, failure, write
 
 from remat.probe.answering import Answers
@@ -108,6 +109,15 @@ def test_a_comment_wins_over_the_script(tmp_path: Path) -> None:
         ("use = False\n    if use: cast = torch.autocast('cuda')", None),
         ("use = True\n    if use: cast = torch.autocast('cuda')", "fp16"),
         ("if unknown(): cast = torch.autocast('cuda')", None),
+        ("cast = torch.autocast('cuda', enabled=torch.cuda.is_available())", "fp16"),
+        (
+            (
+                "on = 'cuda' if torch.cuda.is_available() else 'cpu'\n    cast = torch.autocast(on, torch.bfloat16)",
+                "bf16",
+            ),
+            "bf16",
+        ),
+        ("settings = TrainingArguments('out', bf16=torch.cuda.is_bf16_supported())", "bf16"),
         ("use = False\n    cast = torch.autocast('cuda') if use else None", None),
         ("def evaluate():\n        with torch.autocast('cuda'): pass", None),
         ("@torch.no_grad()\n    def show():\n        with torch.autocast('cuda'): pass", None),
@@ -308,9 +318,9 @@ class Runner:
 @pytest.mark.parametrize(
     "line",
     [
-        "cast = torch.autocast('cuda', enabled=torch.cuda.is_available())",
+        "cast = torch.autocast('cuda', enabled=train_loader.fast)",
         "if unknown(): cast = torch.autocast('cuda')",
-        "settings = TrainingArguments('out', bf16=torch.cuda.is_bf16_supported())",
+        "settings = TrainingArguments('out', bf16=unknown())",
         "with torch.autocast('cuda', dtype=unknown()): pass",
     ],
 )
@@ -327,3 +337,12 @@ def test_of_several_calls_the_one_is_meant_whose_parameters_are_trained(tmp_path
     told = answer(resolve("train.py", str(tmp_path)), batch=2)
     assert told.by_category["parameters"] == 3 * (16 * 16 + 16) * 4
     assert any("train.py:24" in text and "is made as at" in text for text in told.assumptions)
+
+
+def test_the_gpu_that_a_script_asks_for_is_there_while_its_lines_are_read_and_no_longer(tmp_path: Path) -> None:
+    body = "found = torch.cuda.is_available()\n\ndef main():"
+    lines = "cast = torch.autocast('cuda', torch.bfloat16, enabled=found)"
+    (tmp_path / "train.py").write_text(SCRIPT.replace("def main():", body).format(lines=lines))
+    script = resolve("train.py", str(tmp_path))
+    assert script.autocast == "bf16"
+    assert not torch.cuda.is_available()

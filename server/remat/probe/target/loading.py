@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from remat.probe.built import FactMissingError
@@ -22,7 +23,7 @@ from remat.probe.target.statements import Plan, Statement, When, plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from types import CodeType, ModuleType
+    from types import CodeType
 
 _INSTALLED = {"site-packages", "dist-packages"}
 
@@ -85,6 +86,15 @@ class File:
         self.failed: dict[int, BaseException] = {}
         self.stars: list[ModuleType] = []
         self.open: set[int] = set()
+
+    def twin(self) -> File:
+        """Return a copy, so that what is worked out in it is forgotten with it."""
+        module = ModuleType(self.module.__name__)
+        twin = File(self.path, module, self.plan, self.project)
+        twin.done, twin.failed, twin.stars = set(self.done), dict(self.failed), list(self.stars)
+        own = {"__builtins__": OnDemand(twin.look_up), "__getattr__": twin.attribute}
+        vars(module).update(vars(self.module) | own)
+        return twin
 
     def begin(self) -> None:
         """Run what can't wait. What fails here is said when it turns out to be needed."""

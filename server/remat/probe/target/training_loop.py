@@ -74,8 +74,8 @@ def loop_of(file: File) -> Loop:
         return Loop()
     aside = {id(n) for function in ast.walk(tree) if _only_looks(function) for n in ast.walk(function)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in aside]
-    reader = _Reader(file, tree, sorted(calls, key=lambda call: call.lineno), aside)
-    with nothing_written():
+    reader = _Reader(file.twin(), tree, sorted(calls, key=lambda call: call.lineno), aside)
+    with nothing_written(), _with_a_gpu():
         autocasts, optimizers = list(reader.autocasts()), list(reader.optimizers())
         named = [said for said in optimizers if said.is_sure]
         other = next((said for said in optimizers if not said.is_sure), None)
@@ -87,6 +87,19 @@ def loop_of(file: File) -> Loop:
             optimizer=None if other else _only(named),
             other=other,
         )
+
+
+@contextlib.contextmanager
+def _with_a_gpu() -> Iterator[None]:
+    """Let the script find the GPU that it is written for, whatever this machine has."""
+    kept = {name: getattr(torch.cuda, name) for name in ("is_available", "is_bf16_supported", "device_count")}
+    for name in kept:
+        setattr(torch.cuda, name, lambda *_, **__: 1)  # as many, and yes
+    try:
+        yield
+    finally:
+        for name, was in kept.items():
+            setattr(torch.cuda, name, was)
 
 
 def _only_looks(node: ast.AST) -> bool:
@@ -177,7 +190,7 @@ class _Reader:
                 yield from self._mixed(call, "precision")
             elif _sets_a_trainer(call):
                 for dtype in ("bf16", "fp16"):
-                    is_on = self.keyword(call, dtype) is True
+                    is_on = self.keyword(call, dtype) in (True, 1)
                     if is_on or not isinstance(_given(call, dtype) or ast.Constant(None), ast.Constant):
                         yield Said(dtype, _line(call, dtype), is_on)
 
@@ -207,11 +220,11 @@ class _Reader:
         device = self.value(given.get("device_type"), call)
         enabled = self.value(given["enabled"], call) if "enabled" in given else True
         dtype = self.value(given["dtype"], call) if "dtype" in given else torch.float16  # CUDA's own default
-        is_off = isinstance(given.get("enabled"), ast.Constant) and enabled is not True
+        is_off = isinstance(given.get("enabled"), ast.Constant) and not enabled
         if device == "cpu" or is_off:
             return
         known = isinstance(dtype, torch.dtype) and dtype in _DTYPES
-        is_sure = enabled is True and known and self._is_reached(call)
+        is_sure = enabled in (True, 1) and known and self._is_reached(call)
         yield Said(_DTYPES[cast("torch.dtype", dtype)] if known else "fp16", call.lineno, is_sure)
 
     def optimizers(self) -> Iterator[Said]:
