@@ -111,10 +111,7 @@ def test_a_comment_wins_over_the_script(tmp_path: Path) -> None:
         ("if unknown(): cast = torch.autocast('cuda')", None),
         ("cast = torch.autocast('cuda', enabled=torch.cuda.is_available())", "fp16"),
         (
-            (
-                "on = 'cuda' if torch.cuda.is_available() else 'cpu'\n    cast = torch.autocast(on, torch.bfloat16)",
-                "bf16",
-            ),
+            "on = 'cuda' if torch.cuda.is_available() else 'cpu'\n    cast = torch.autocast(on, torch.bfloat16)",
             "bf16",
         ),
         ("settings = TrainingArguments('out', bf16=torch.cuda.is_bf16_supported())", "bf16"),
@@ -346,3 +343,16 @@ def test_the_gpu_that_a_script_asks_for_is_there_while_its_lines_are_read_and_no
     script = resolve("train.py", str(tmp_path))
     assert script.autocast == "bf16"
     assert not torch.cuda.is_available()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cast = torch.autocast('cuda', enabled=args.depth > 9)",
+        "if args.depth > 9: cast = torch.autocast('cuda')",
+        "settings = TrainingArguments('out', bf16=args.depth > 9)",
+    ],
+)
+def test_an_autocast_that_the_script_leaves_off_is_not_spoken_of(line: str, tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, line)).assumptions
+    assert not any(text.startswith(("no autocast", "forward runs")) for text in told)

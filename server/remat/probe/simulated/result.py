@@ -56,7 +56,9 @@ def result_of(
         checkpointed=recomputed(modules),
         not_checkpointed=kept(modules, saved),
         active=bool(modules.recomputed),
-        inactive_because=inactive_because(modules, traced.calls, wanted=wanted),
+        inactive_because=None
+        if variant.checkpointing == "none"
+        else inactive_because(modules, traced.calls, wanted=wanted),
         assumptions=(*built.assumptions, *(_times(str(what), count) for what, count in log.assumed.items())),
         verified=torch.__version__.startswith("2.13."),
         timeline=timeline(log, peaks.event),

@@ -190,21 +190,24 @@ class _Reader:
                 yield from self._mixed(call, "precision")
             elif _sets_a_trainer(call):
                 for dtype in ("bf16", "fp16"):
-                    is_on = self.keyword(call, dtype) in (True, 1)
-                    if is_on or not isinstance(_given(call, dtype) or ast.Constant(None), ast.Constant):
-                        yield Said(dtype, _line(call, dtype), is_on)
+                    value = self.keyword(call, dtype) if _given(call, dtype) is not None else False
+                    if value:
+                        yield Said(dtype, _line(call, dtype), value is not _UNKNOWN)
 
-    def _is_reached(self, call: ast.Call) -> bool:
-        """Tell whether the conditions around a call are known to hold."""
+    def _is_reached(self, call: ast.Call) -> bool | None:
+        """Tell whether the conditions around a call hold; None where only a run tells."""
+        is_sure = True
         for node in ast.walk(self.tree):
             if isinstance(node, ast.If | ast.IfExp) and any(inner is call for inner in ast.walk(node)):
                 body = node.body if isinstance(node.body, list) else [node.body]
                 in_body = any(inner is call for part in body for inner in ast.walk(part))
                 in_test = any(inner is call for inner in ast.walk(node.test))
-                test = self.value(node.test, call)
-                if not in_test and not is_main_guard(node) and (test is _UNKNOWN or bool(test) != in_body):
+                test = True if in_test or is_main_guard(node) else self.value(node.test, call)
+                if test is _UNKNOWN:
+                    is_sure = False
+                elif not in_test and bool(test) != in_body:
                     return False
-        return True
+        return True if is_sure else None
 
     def _mixed(self, call: ast.Call, name: str) -> Iterator[Said]:
         value = self.keyword(call, name)
@@ -220,11 +223,11 @@ class _Reader:
         device = self.value(given.get("device_type"), call)
         enabled = self.value(given["enabled"], call) if "enabled" in given else True
         dtype = self.value(given["dtype"], call) if "dtype" in given else torch.float16  # CUDA's own default
-        is_off = isinstance(given.get("enabled"), ast.Constant) and not enabled
-        if device == "cpu" or is_off:
+        reached = self._is_reached(call)
+        if device == "cpu" or not enabled or reached is False:
             return
         known = isinstance(dtype, torch.dtype) and dtype in _DTYPES
-        is_sure = enabled in (True, 1) and known and self._is_reached(call)
+        is_sure = enabled in (True, 1) and known and reached is True
         yield Said(_DTYPES[cast("torch.dtype", dtype)] if known else "fp16", call.lineno, is_sure)
 
     def optimizers(self) -> Iterator[Said]:
