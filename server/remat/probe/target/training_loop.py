@@ -36,6 +36,7 @@ _OF_TRAINER = {
 }  # fmt: skip
 _LOOKING = re.compile(r"(?i)(?:^|[_. ])(?:eval|val(?!u)|test|infer|predict|sample|generat|estimat)")
 _TRAINING = re.compile(r"(?i)(?:^|[_. ])train")
+_CONFIGURATION = re.compile(r"\w*(?:Config|Configuration|Args|Arguments|[Hh]?[Pp]arams|Options|Cfg|Settings)")
 _BATCHES = ("batch_size", "train_batch_size", "micro_batch_size", "device_batch_size")
 _LENGTHS = ("block_size", "seq_len", "seq_length", "max_seq_len", "max_seq_length", "sequence_length", "context_length")
 _TRL = frozenset(f"{name}Config" for name in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO"))
@@ -80,7 +81,7 @@ def loop_of(file: File) -> Loop:
         named = [said for said in optimizers if said.is_sure]
         other = next((said for said in optimizers if not said.is_sure), None)
         return Loop(
-            batch=_only(reader.batches() or reader.numbers(_BATCHES)),
+            batch=_only(reader.batches() or reader.numbers(_BATCHES) or reader.configured(_BATCHES)),
             seq=_only(reader.lengths() or reader.numbers(_LENGTHS)),
             autocast=_only(said for said in autocasts if said.is_sure),
             unsure_autocast=next((said for said in autocasts if not said.is_sure), None),
@@ -177,6 +178,18 @@ class _Reader:
                 found += [_number(getattr(value, "value", None), node.lineno) for name, value in pairs if name in names]
             elif isinstance(node, ast.AugAssign) and dotted(node.target) in names:
                 found.append(None)
+        return found
+
+    def configured(self, names: tuple[str, ...]) -> list[Said | None]:
+        """The numbers that a configuration of the file's own is made with: given, or its class's own."""
+        found: list[Said | None] = []
+        classes = {node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)}
+        for call in (call for call in self.calls if _CONFIGURATION.fullmatch(_name(call)) and _name(call) in classes):
+            given = [name for name in names if _given(call, name) is not None]
+            found += [_number(self.keyword(call, name), _line(call, name)) for name in given]
+            fields = (node for node in classes[_name(call)].body if isinstance(node, ast.AnnAssign) and not given)
+            own = [field for field in fields if dotted(field.target) in names]
+            found += [_number(getattr(field.value, "value", None), field.lineno) for field in own]
         return found
 
     def autocasts(self) -> Iterator[Said]:
