@@ -422,3 +422,13 @@ def test_a_picture_and_its_text_are_given_together_though_each_may_be_left_out(t
         "mean(1)", "mean((2, 3))"
     )
     assert "text" not in inputs(ask, tmp_path, "pair_of_one_kind", same)
+
+
+def test_sparse_gradients_ask_for_an_optimizer_that_takes_them(tmp_path: Path, ask: Ask) -> None:
+    body = net("ids", ["self.words = nn.Embedding(100, 16, sparse=True)"], ["return self.words(ids).mean(1)"])
+    write(tmp_path, sparse=HEAD + body)
+    said = failure(ask(tmp_path, "sparse.py:Net", checkpointing="none"))
+    assert said.missing is not None
+    assert "takes no sparse gradients" in said.missing.fact
+    assert 'probe(optimizer="sgd")' in said.missing.how
+    assert result(ask(tmp_path, "sparse.py:Net", checkpointing="none", optimizer="sgd")).allocated_bytes > 0

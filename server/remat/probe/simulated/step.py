@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from remat.probe.built import Inputs
+from remat.probe.built import FactMissingError, Inputs
 from remat.probe.simulated.optimizers import make_optimizer
 from remat.probe.simulated.variants import dtype_of
 
@@ -91,12 +91,25 @@ def _update(optimizers: list[torch.optim.Optimizer], watcher: Watcher, side_by_s
     for number, optimizer in enumerate(optimizers):
         if side_by_side is not None:
             side_by_side.apart(number)
-        optimizer.step()
+        _step(optimizer)
         _track_state(optimizer, watcher)
     if side_by_side is not None:
         side_by_side.apart(None)
     for optimizer in optimizers:
         optimizer.zero_grad()
+
+
+def _step(optimizer: torch.optim.Optimizer) -> None:
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        if "sparse gradients" not in str(error):
+            raise
+        name = type(optimizer).__name__
+        fact = f"the optimizer: {name} takes no sparse gradients, which this model has (an embedding with sparse=True)"
+        raise FactMissingError(
+            fact, 'name the one that trains it: --optimizer sgd, or # remat: probe(optimizer="sgd")'
+        ) from error
 
 
 def make_batch(built: Built, variant: Variant, model: nn.Module) -> Inputs:
