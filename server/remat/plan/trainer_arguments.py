@@ -11,6 +11,7 @@ from remat.lint.edits import add_argument, replace
 from remat.lint.kv_cache.training_script import read_script
 from remat.plan.differing import one_edit
 from remat.plan.plan import ByHand, Written
+from remat.probe.messages import TRL_CONFIGS
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -27,7 +28,7 @@ def arguments_of(script: Script) -> Call | None:
     return arguments[0] if trainers and len(arguments) == 1 else None
 
 
-_TRL = frozenset({f"trl.{one}Config" for one in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO")})
+_TRL = frozenset(f"trl.{name}" for name in TRL_CONFIGS)
 
 
 def is_of(name: str, last: str) -> bool:

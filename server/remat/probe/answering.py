@@ -118,12 +118,8 @@ def _explained(built: Built, asked: Variant, result: VariantResult) -> VariantRe
     """With why the target's own settings are what they are, where the variant leaves them to it."""
     left = [("autocast", asked.autocast is None), ("optimizer", asked.optimizer == AS_WRITTEN)]
     said = [built.origins[name] for name, is_left in left if is_left and name in built.origins]
-    if (
-        asked.optimizer == AS_WRITTEN
-        and built.make_optimizer is None
-        and built.optimizer is None
-        and not any(text.startswith("the optimizer") for text in said)
-    ):
+    own = built.make_optimizer or built.optimizer or "optimizer" in built.origins
+    if asked.optimizer == AS_WRITTEN and not own:
         said.append("the optimizer is AdamW (--optimizer)")
     return replace(result, assumptions=(*said, *result.assumptions))
 

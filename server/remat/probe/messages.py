@@ -29,6 +29,9 @@ SELECTIVE_KEEPS = (
 )
 """Operators of torch.ops.aten whose results the checkpointing "selective" keeps: matrix products and attention."""
 
+TRL_CONFIGS = frozenset(f"{one}Config" for one in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO"))
+"""Classes of TRL that are transformers' TrainingArguments by another name."""
+
 AGREES_WITHIN = 0.02
 """How far an estimate may be from a measurement, as a share of that, before it is said that it is wrong there."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from remat.probe.messages import TRL_CONFIGS
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted, holds_training, is_main_guard
@@ -26,7 +27,6 @@ UNKNOWN = object()
 """what only a run tells"""
 LOOKING = re.compile(r"(?i)(?:^|[_. ])(?:eval|val(?!u)|test|infer|predict|sample|generat|estimat)")
 """names of what evaluates or draws samples, and does not train"""
-_TRL = frozenset(f"{name}Config" for name in ("SFT", "DPO", "GRPO", "KTO", "ORPO", "CPO", "Reward", "RLOO"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def called(call: ast.Call) -> str:
 
 
 def sets_a_trainer(call: ast.Call) -> bool:
-    return called(call).endswith("TrainingArguments") or called(call) in _TRL
+    return called(call).endswith("TrainingArguments") or called(call) in TRL_CONFIGS
 
 
 def given(call: ast.Call, name: str) -> ast.expr | None:
