@@ -77,9 +77,6 @@ def guard(channel: Channel, stage: Callable[[], str], memory_bytes: int | None) 
         _limit(memory_bytes)
 
 
-_until = [float("inf")]
-
-
 def keep_files() -> None:
     """Let the user's own code delete, move or cut no file: the probe only looks."""
     sys.addaudithook(_refuse)
@@ -98,6 +95,9 @@ def _refuse(event: str, args: tuple[object, ...]) -> None:
 
 def _is_standard(path: str) -> bool:
     return path.startswith("<") or (path.startswith(_STANDARD) and not any(name in path for name in _LIBRARIES))
+
+
+_until = [float("inf")]
 
 
 def time_limit(seconds: float, faults: TextIO) -> None:
