@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from remat.probe.target.loading import File
 from remat.probe.target.packages import read, text_of
 from remat.probe.target.scopes import evaluate_in, scopes_around
-from remat.probe.target.statements import dotted, holds_training, plan
+from remat.probe.target.statements import dotted, holds_training, looks_like_module, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def sites_in_script(callee: object, file: File) -> list[Site]:
     if not holds_training(tree):
         return []
     name = str(getattr(callee, "__name__", ""))
-    modules = (c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and _is_module(c))
+    modules = (c for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and looks_like_module(c, tree))
     parts = {id(n) for module in modules for n in ast.walk(module)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name) and id(n) not in parts]
     trained = _trained(tree)
@@ -95,10 +95,6 @@ def _trained(tree: ast.Module) -> set[int]:
     }
     assigned = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and {dotted(t) for t in n.targets} & asked)
     return {id(inner) for node in assigned for inner in ast.walk(node.value)}
-
-
-def _is_module(node: ast.ClassDef) -> bool:
-    return any(dotted(base).endswith(("Module", "Model", "Sequential")) for base in node.bases)
 
 
 def _names(call: ast.Call, name: str) -> bool:

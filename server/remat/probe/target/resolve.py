@@ -26,7 +26,7 @@ from remat.probe.target.model_lines import call_on, lines_that_make
 from remat.probe.target.packages import imports, packages, read
 from remat.probe.target.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
-from remat.probe.target.statements import bound_names, dotted, holds_training, plan
+from remat.probe.target.statements import bound_names, dotted, holds_training, looks_like_module, plan
 from remat.probe.target.switches import said, switched, switches
 from remat.probe.target.weights import keep_away
 from remat.probe.target.written import built_by_functions
@@ -142,7 +142,7 @@ def _only_name(text: str, tree: ast.Module, path: Path) -> str:
             return name
         if spec.model:
             return ""
-    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and _looks_like_module(n, tree)]
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and looks_like_module(n, tree)]
     used = {
         dotted(n.func) for c in tree.body if isinstance(c, ast.ClassDef) for n in ast.walk(c) if isinstance(n, ast.Call)
     }
@@ -162,7 +162,7 @@ def _only_name(text: str, tree: ast.Module, path: Path) -> str:
 
 def _only_line(file: File, tree: ast.Module, text: str) -> int | None:
     """Return where a script makes its model, if neither a comment nor a class of its own says what is meant."""
-    classes = any(isinstance(n, ast.ClassDef) and _looks_like_module(n, tree) for n in tree.body)
+    classes = any(isinstance(n, ast.ClassDef) and looks_like_module(n, tree) for n in tree.body)
     if classes or any(spec.model or owner(text, spec) for spec in specs(text, str(file.path))):
         return None
     found = lines_that_make(file, tree)
@@ -172,14 +172,6 @@ def _only_line(file: File, tree: ast.Module, text: str) -> int | None:
     raise FactMissingError(
         f"which of the models that {file.path} makes is meant", f"say which: {choices}", Location(str(file.path), 1)
     )
-
-
-def _looks_like_module(node: ast.ClassDef, tree: ast.Module) -> bool:
-    names = [dotted(base) for base in node.bases]
-    if any(name.split(".")[-1].endswith(("Module", "Model", "PreTrainedModel", "Sequential")) for name in names):
-        return True
-    own = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
-    return any(name in own and _looks_like_module(own[name], tree) for name in names)
 
 
 def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:

@@ -121,6 +121,15 @@ def holds_training(node: ast.AST) -> bool:
     )
 
 
+def looks_like_module(node: ast.ClassDef, tree: ast.Module) -> bool:
+    """Tell by the names of its bases, and of theirs in the same file, whether a class is one of modules."""
+    names = [dotted(base) for base in node.bases]
+    if any(name.split(".")[-1].endswith(("Module", "Model", "PreTrainedModel", "Sequential")) for name in names):
+        return True
+    own = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
+    return any(name in own and looks_like_module(own[name], tree) for name in names)
+
+
 def bound_names(nodes: Sequence[ast.stmt]) -> frozenset[str]:
     """Return the names that statements bind in the scope they stand in."""
     return frozenset(name for node in nodes for name in _bound(node))
