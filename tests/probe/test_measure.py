@@ -40,6 +40,20 @@ def test_the_measurement_on_the_cpu_is_the_quantity_that_the_estimate_predicts(n
         assert one.allocated_bytes == pytest.approx(other.allocated_bytes, rel=0.01)
 
 
+def test_what_an_earlier_measurement_left_and_this_one_frees_does_not_count() -> None:
+    alone = measure(MODELS["perceptron"](), NONE, "cpu", Limits())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True):
+        left = [torch.zeros(1 << 20)]
+    built = MODELS["perceptron"]()
+
+    def batch_that_frees(model: nn.Module, size: int | None, seq: int | None) -> Inputs:
+        left.clear()
+        return built.make_batch(model, size, seq)
+
+    came = measure(replace(built, make_batch=batch_that_frees), NONE, "cpu", Limits())
+    assert (came.allocated_bytes, came.phases) == (alone.allocated_bytes, alone.phases)
+
+
 def test_it_tells_what_was_saved_where_and_what_was_recomputed() -> None:
     expected, came = both("perceptron", ALL)
     assert came.checkpointed == expected.checkpointed

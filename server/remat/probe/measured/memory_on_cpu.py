@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from remat.probe.messages import PhasePeak
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import nn
+    from torch._C._autograd import _ProfilerResult
+    from torch._C._profiler import _ProfilerEvent
 
     from remat.probe.messages import Range
 
@@ -80,12 +83,26 @@ class CpuMeter:
         yield from events
 
     def _all_events(self) -> Iterator[tuple[str, int]]:
-        results = self._profile.profiler.kineto_results
-        for event in sorted(results.events(), key=lambda event: event.start_ns()):
-            if event.name() == "[memory]":
-                yield "", event.nbytes()
-            elif event.name().startswith(_MARK):
-                yield event.name().removeprefix(_MARK), 0
+        """A free counts where its allocation was seen: what an earlier measurement left is nothing of this step."""
+        seen: set[int] = set()
+        for event in sorted(_flat(self._profile.profiler.kineto_results), key=lambda event: event.start_time_ns):
+            if event.typed[0] == _EventType.Allocation:
+                block = event.typed[1]
+                if block.alloc_size > 0:
+                    seen.add(block.ptr)
+                if block.ptr in seen:
+                    yield "", block.alloc_size
+            elif event.name.startswith(_MARK):
+                yield event.name.removeprefix(_MARK), 0
+
+
+def _flat(results: _ProfilerResult) -> Iterator[_ProfilerEvent]:
+    """Every event of the tree, calls as deep as they come."""
+    left = list(results.experimental_event_tree())
+    while left:
+        event = left.pop()
+        left.extend(event.children)
+        yield event
 
 
 def own_bytes(model: nn.Module) -> int:
