@@ -176,7 +176,8 @@ export interface PlanBlocks {
  * What became of a probe. `environment`: None where the worker did not start.
  *
  * `gpu`: what the table calls the card that was asked for; None where it has none of that name. `plans`: for each
- * variant, in order, what its checkpointing came to, for `PlanParams`.
+ * variant, in order, what its checkpointing came to, for `PlanParams`. `unmeasured`: why a measurement that was wanted
+ * was not made.
  */
 export interface ProbeAnswer {
   readonly target: string;
@@ -187,6 +188,7 @@ export interface ProbeAnswer {
   readonly cards: readonly ProbeCard[];
   readonly gpu: string | null;
   readonly plans: readonly (readonly PlanBlocks[])[];
+  readonly unmeasured?: string | null;
 }
 
 /**

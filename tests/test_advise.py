@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from remat.probe.advise import changes, fewest_blocks, largest_batch, plan, why_checkpointing_does_not_help
 from remat.probe.gpus import GIB, Card, Verdict, verdict
+from remat.probe.gpus import card as named_card
 from remat.probe.messages import Range, Recomputed, Timeline, Variant, VariantResult
 
 BLOCKS = 12
@@ -96,10 +97,10 @@ def test_where_activations_make_the_peak_checkpointing_is_the_change_and_needs_n
 
 def test_a_plan_ends_where_the_step_fits_and_each_of_its_steps_was_simulated() -> None:
     model = Model(state=20 * GIB, temporary=15 * GIB, block=GIB)
-    steps = plan(model, BASE, card(24))
+    steps = plan(model, BASE, card(26))
     assert [step.variant.optimizer for step in steps] == ["adamw-fused", "adamw-fused"]
     assert steps[-1].variant.checkpointing == "all"
-    assert verdict(steps[-1].after, card(24)) is Verdict.FITS
+    assert verdict(steps[-1].after, card(26)) is Verdict.FITS
     assert all(step.gain > 0 for step in steps)
 
 
@@ -144,3 +145,15 @@ def test_the_fewest_blocks_fit_and_one_block_less_does_not(gib: int) -> None:
 
 def test_a_model_without_blocks_or_that_fits_as_it_is_gets_no_plan_of_blocks() -> None:
     assert fewest_blocks(Model(GIB, 0, 0.001), BASE, card(24)) is None
+
+
+def test_a_card_without_bf16_cores_is_advised_fp16_with_a_grad_scaler() -> None:
+    def half(*variants: Variant) -> list[VariantResult | None]:
+        model = Model(state=GIB, temporary=0, block=GIB)
+        return [model.of(v) if v.autocast is None else model.of(replace(v, batch=1)) for v in variants]
+
+    base = replace(BASE, batch=8)
+    turing = {c.variant.autocast for c in changes(half, base, named_card("T4")) if c.variant.autocast}
+    ampere = {c.variant.autocast for c in changes(half, base, named_card("A10")) if c.variant.autocast}
+    assert (turing, ampere) == ({"fp16"}, {"bf16"})
+    assert not any(c.variant.dtype for c in changes(half, base, named_card("T4")))

@@ -241,3 +241,26 @@ def test_every_card_says_where_its_figure_is_from_or_gives_a_range() -> None:
     for found in CARDS:
         assert found.source or found.most > found.usable, found.name
         assert found.usable <= found.largest <= 1.07 * found.usable, found.name
+
+
+def test_what_fails_alike_for_several_variants_is_said_once() -> None:
+    missing = Missing("torch finds no GPU", "see nvidia-smi")
+    alike = [Failure(name, "measure", "torch finds no GPU", None, missing, f"trace of {name}") for name in ("a", "b")]
+    other = Failure("c", "forward", "shapes differ")
+    text = "".join(piece.text for piece in as_text(probed(variants=(), failures=(*alike, other))))
+    assert text.count("torch finds no GPU") == text.count("see nvidia-smi") == 1
+    assert "failed (measure of a, b): torch finds no GPU" in text
+    assert "failed (forward of c): shapes differ" in text
+
+
+@pytest.mark.parametrize(
+    ("estimated", "measured", "is_said"),
+    [(2**20, 2**19, False), (201 * 2**20, 200 * 2**20, False), (12 * 2**20, 8 * 2**20, True), (8 * GIB, 9 * GIB, True)],
+)
+def test_only_a_difference_beyond_noise_is_held_against_estimates(
+    estimated: int, measured: int, *, is_said: bool
+) -> None:
+    was = replace(RESULT, allocated_bytes=estimated, reserved_bytes=None)
+    came = replace(was, kind="measured", allocated_bytes=measured)
+    text = "".join(piece.text for piece in as_text(probed(variants=(was, came))))
+    assert ("trust the measurement" in text) is is_said

@@ -50,15 +50,15 @@ export function askAdvice(question: Question): Promise<AdviseAnswer> {
 
 /** The step as it is on this machine: on its GPU, or on the CPU where there is none. */
 export async function askMeasurement(question: Question): Promise<Measurement | string> {
-  let why = "";
+  let why: string | null = null;
   for (const device of ["cuda", "cpu"] as const) {
-    const { variants, failures } = await askProbe(question, [variantOf(question.knobs)], device);
+    const { variants, failures, unmeasured } = await askProbe(question, [variantOf(question.knobs)], device);
     const measured = variants.find(({ kind }) => kind === "measured");
     const estimated = variants.find(({ kind }) => kind === "estimated") ?? null;
-    if (measured) return { device, measured, estimated, knobs: question.knobs };
-    why = failures[0]?.message ?? "the machine has no memory left for it";
+    if (measured) return { device, measured, estimated, knobs: question.knobs, notOnGpu: why };
+    why = failures[0]?.message ?? unmeasured ?? "the machine has no memory left for it";
   }
-  return why;
+  return why ?? "";
 }
 
 async function heard<T>({ server, hear }: Question, ask: (token: string) => Promise<T>): Promise<T> {

@@ -2,6 +2,7 @@
 
 export const AS_WRITTEN = "as-written";
 export const AGREES_WITHIN = 0.02;
+export const MATTERS_FROM = 1048576.0;
 
 /** One way to run the step. `None` means: as the user's code or the target's defaults say. */
 export interface Variant {
@@ -162,6 +163,13 @@ export interface Failure {
   readonly location?: Location | null;
   readonly missing?: Missing | null;
   readonly details?: string;
+}
+
+/** Why there is an estimate only, though a measurement was wanted where one is possible, and what to do. */
+export interface Unmeasured {
+  readonly variant: string;
+  readonly why: string;
+  readonly how: string;
 }
 
 /** A text for the log: what the user's code printed, or what the worker noticed. */

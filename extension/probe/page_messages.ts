@@ -34,6 +34,8 @@ export interface Measurement {
   readonly measured: VariantResult;
   readonly estimated: VariantResult | null;
   readonly knobs: Knobs;
+  /** Why it is the CPU that was measured. */
+  readonly notOnGpu: string | null;
 }
 
 /** Advice on the step that `knobs` ask for. */

@@ -76,7 +76,7 @@ def advice_of(
         failures = tuple(one for one in known.values() if isinstance(one, Failure))
         return Advice(None, None, (), (), None, None, failures, len(known))
     why = advise.why_checkpointing_does_not_help(ask, base)
-    changes = tuple(advise.changes(ask, base))
+    changes = tuple(advise.changes(ask, base, card))
     plan = tuple(advise.plan(ask, base, card)) if card else ()
     batch = advise.largest_batch(ask, base, card) if card else None
     blocks = advise.fewest_blocks(ask, base, card) if card else None

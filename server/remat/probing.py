@@ -15,7 +15,7 @@ from remat.interpreter import find_interpreter
 from remat.output import emit, warn
 from remat.probe import run
 from remat.probe.gpus import Verdict, verdict
-from remat.probe.messages import Environment, Failure, Log, Progress, VariantResult
+from remat.probe.messages import Environment, Failure, Log, Progress, Unmeasured, VariantResult
 from remat.render import advice as render_advice
 from remat.render import probe as render
 from remat.render.timeline_page import page
@@ -95,6 +95,7 @@ def _probed(asked: Asked, worker: run.Worker | Failure) -> Probed:
     results: list[VariantResult] = []
     failures: list[Failure] = []
     environment: Environment | None = None
+    unmeasured: dict[tuple[str, str], list[str]] = {}
     seconds = 0.0
     with _telling() as tell:
         for event in run.answers(worker, asked.request):
@@ -106,10 +107,14 @@ def _probed(asked: Asked, worker: run.Worker | Failure) -> Probed:
                 failures.append(event)
             elif isinstance(event, Environment):
                 environment = event
+            elif isinstance(event, Unmeasured):
+                unmeasured.setdefault((event.why, event.how), []).append(event.variant)
             elif isinstance(event, Log):
                 warn(event.text)
             else:
                 seconds = event.seconds
+    for (why, how), names in unmeasured.items():
+        warn(f"{', '.join(names)}: not measured: {why}; {how}")
     if results:
         failures = [f for f in failures if f.variant not in asked.optional or f.location or f.missing]
     request = asked.request

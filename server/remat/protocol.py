@@ -225,7 +225,8 @@ class ProbeAnswer:
     What became of a probe. `environment`: None where the worker did not start.
 
     `gpu`: what the table calls the card that was asked for; None where it has none of that name. `plans`: for each
-    variant, in order, what its checkpointing came to, for `PlanParams`.
+    variant, in order, what its checkpointing came to, for `PlanParams`. `unmeasured`: why a measurement that was wanted
+    was not made.
     """
 
     target: str
@@ -236,6 +237,7 @@ class ProbeAnswer:
     cards: tuple[ProbeCard, ...]
     gpu: str | None
     plans: tuple[tuple[PlanBlocks, ...], ...]
+    unmeasured: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

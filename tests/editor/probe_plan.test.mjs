@@ -171,6 +171,7 @@ journey(
     ok(Math.abs(bytesIn(estimated) / bytesIn(measured) - 1) < 0.01, cells.join(" "));
     match(off, /^[+−]?0\.\d\d %$/);
     match(await page.locator("#measured").innerText(), /On the CPU of this machine[\s\S]*Time of a step\s+–\s+\d+/);
+    match(await page.locator("#not-on-gpu").innerText(), /^Measured on the CPU, not on a GPU: .*torch/);
     await page.locator("#measure").scrollIntoViewIfNeeded();
     await editor.shot("measured");
   },

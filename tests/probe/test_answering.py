@@ -11,7 +11,7 @@ from small_models import perceptron
 from remat.probe import calibration
 from remat.probe.answering import Answers
 from remat.probe.measured.measurable import CannotMeasureError
-from remat.probe.messages import Log, Request, Variant, VariantResult
+from remat.probe.messages import Request, Unmeasured, Variant, VariantResult
 from remat.probe.recorded import read_snapshot
 
 if TYPE_CHECKING:
@@ -49,10 +49,18 @@ def test_what_cannot_be_measured_is_an_error_only_where_a_measurement_was_asked_
     request = Request("models.py:Perceptron", (eight_bit,), device="cpu", mode="auto")
     first, note = asked(request, eight_bit)
     assert isinstance(first, VariantResult)
-    assert isinstance(note, Log)
-    assert "adamw-8bit" in note.text
+    assert isinstance(note, Unmeasured)
+    assert "adamw-8bit" in note.why
     with pytest.raises(CannotMeasureError):
         asked(replace(request, mode="measure"), eight_bit)
+
+
+def test_without_a_gpu_auto_says_why_there_is_an_estimate_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    first, note = asked(Request("models.py:Perceptron", (NONE,), device="cuda", mode="auto"))
+    assert isinstance(first, VariantResult)
+    assert isinstance(note, Unmeasured)
+    assert "torch" in note.why
 
 
 def test_how_near_the_estimate_was_is_remembered(cache: Path) -> None:

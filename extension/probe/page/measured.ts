@@ -3,7 +3,7 @@
 import { button, type Child, element } from "../../report/page/elements";
 import { answerTo } from "../../report/page/sections";
 import { type Knobs, nameOfWay, sameStep } from "../knobs";
-import { AGREES_WITHIN, type RankFigures } from "../messages";
+import { AGREES_WITHIN, MATTERS_FROM, type RankFigures } from "../messages";
 import { inBytes, inRange } from "../numbers";
 import type { Figures, FromPage, Measurement } from "../page_messages";
 import { perRank } from "./need";
@@ -34,11 +34,16 @@ function farOff({ measured, estimated }: Measurement): Child {
     [estimated?.allocatedBytes, measured.allocatedBytes],
     [estimated?.reservedBytes, measured.reservedBytes],
   ];
-  const isOff = pairs.some(([told, came]) => told && came && Math.abs(told / came - 1) > AGREES_WITHIN);
+  const isOff = pairs.some(([told, came]) => told && came && isFar(told, came));
   if (!isOff) return null;
   const limit = `${AGREES_WITHIN * 100} %`;
   const words = `The estimate is off by more than the ${limit} of its self-check: trust the measurement, and what else is estimated for this model less.`;
   return element("p", { id: "far-off" }, element("strong", {}, "⚠ "), words);
+}
+
+/** A few hundred KiB are what threads and communication keep; beside a tiny model they say nothing about estimates. */
+function isFar(told: number, came: number): boolean {
+  return Math.abs(told - came) > Math.max(AGREES_WITHIN * came, MATTERS_FROM);
 }
 
 function table(found: Measurement): HTMLElement {
@@ -76,10 +81,11 @@ function beside(estimated: number | null | undefined, measured: number): (string
   return [typeof estimated === "number" ? inBytes(estimated) : null, inBytes(measured), off(estimated, measured)];
 }
 
-function notes({ device, measured }: Measurement): Child[] {
+function notes({ device, measured, notOnGpu }: Measurement): Child[] {
   const said = measured.assumptions.map((note) => element("li", {}, note));
   const cpu = "A CPU has no caching allocator, and its kernels take other temporaries: its figures are not a GPU's.";
   return [
+    notOnGpu !== null && element("p", { id: "not-on-gpu" }, `Measured on the CPU, not on a GPU: ${notOnGpu}.`),
     device === "cpu" && element("p", { class: "note" }, cpu),
     said.length > 0 && element("details", {}, element("summary", {}, "What was assumed"), element("ul", {}, ...said)),
   ];

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from remat.lsp.advices import answer_of, plan_of
 from remat.lsp.one_thread import OneThread
 from remat.probe import gpus, run
-from remat.probe.messages import Environment, Failure, Log, Progress, Request, VariantResult
+from remat.probe.messages import Environment, Failure, Log, Progress, Request, Unmeasured, VariantResult
 from remat.protocol import ProbeAnswer, ProbeCard, ProbeProgress
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Probes:
         found: list[VariantResult] = []
         failed: list[Failure] = []
         environment: Environment | None = None
+        unmeasured: str | None = None
         seconds = 0.0
         request = Request(params.target, params.variants, params.folder, params.device, params.gpu, params.mode)
         self._asking = unwanted
@@ -108,6 +109,8 @@ class Probes:
                 tell(partial(self._log, f"probing {params.target}: {event.message}\n{event.details}".rstrip()))
             elif isinstance(event, Environment):
                 environment = event
+            elif isinstance(event, Unmeasured):
+                unmeasured = unmeasured or event.why
             elif isinstance(event, Log):
                 tell(partial(self._log, event.text))
             else:
@@ -116,7 +119,9 @@ class Probes:
         needs = tuple(_with_process(one, card or gpus.UNKNOWN) for one in found)
         gpu = card.name if card is not None else None
         plans = tuple(plan_of(one) for one in found)
-        return ProbeAnswer(params.target, environment, seconds, needs, tuple(failed), _cards(found), gpu, plans)
+        return ProbeAnswer(
+            params.target, environment, seconds, needs, tuple(failed), _cards(found), gpu, plans, unmeasured
+        )
 
     def _advised(
         self,

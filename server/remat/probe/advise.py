@@ -67,12 +67,15 @@ class Blocks:
     """not even all of them suffice: `count` is all, and `result` what is then needed"""
 
 
-def changes(ask: Ask, base: Variant) -> list[Change]:
-    """Single changes that lower the peak, the greatest gain first. Empty where `base` itself can't be probed."""
+def changes(ask: Ask, base: Variant, card: Card | None = None) -> list[Change]:
+    """Single changes that lower the peak, the greatest gain first. Empty where `base` itself can't be probed.
+
+    `card`: what they are to run on; its cores decide which half precision is named.
+    """
     (before,) = ask(base)
     if before is None:
         return []
-    levers = list(_levers(base, before))
+    levers = list(_levers(base, before, card))
     results = ask(*(variant for _, variant in levers))
     found = [
         Change(what, variant, before, after)
@@ -94,7 +97,7 @@ def plan(ask: Ask, base: Variant, card: Card) -> list[Change]:
         (result,) = ask(variant)
         if result is None or verdict(result, card) is Verdict.FITS:
             break
-        found = changes(ask, variant)
+        found = changes(ask, variant, card)
         exact = [change for change in found if _keeps_arithmetic(variant, change.variant)]
         fitting = [change for change in found if verdict(change.after, card) is Verdict.FITS]
         chosen = next((change for change in fitting if change in exact), None) or next(iter(exact or found), None)
@@ -201,7 +204,7 @@ def _without_and_with(base: Variant) -> tuple[Variant, Variant]:
     return replace(base, name="none", checkpointing="none"), replace(base, name="all", checkpointing="all")
 
 
-def _levers(base: Variant, result: VariantResult) -> Iterator[tuple[str, Variant]]:
+def _levers(base: Variant, result: VariantResult, card: Card | None) -> Iterator[tuple[str, Variant]]:
     """Changes that may move the peak, each with the variant that has it."""
     if not result.active and base.checkpointing != "all":
         yield "checkpoint every block (use_reentrant=False)", replace(base, name="all", checkpointing="all")
@@ -216,11 +219,22 @@ def _levers(base: Variant, result: VariantResult) -> Iterator[tuple[str, Variant
             replace(base, name="8-bit", optimizer="adamw-8bit"),
         )
     if base.autocast is None and base.dtype is None:
-        yield "run the forward pass under autocast to bf16", replace(base, name="autocast", autocast="bf16")
-        yield "hold parameters and gradients in bf16", replace(base, name="bf16", dtype="bf16")
+        yield from _half_precision(base, card)
     if base.batch is not None and base.batch > 1 and base.batch % 2 == 0:
         half = replace(base, name="accumulate", batch=base.batch // 2, grad_accum=2 * base.grad_accum)
         yield f"halve the batch to {half.batch} and accumulate {half.grad_accum} of them", half
+
+
+def _half_precision(base: Variant, card: Card | None) -> Iterator[tuple[str, Variant]]:
+    if card is not None and not card.bf16:
+        what = f"run the forward pass under autocast to fp16, with a GradScaler ({card.name} has no bf16 cores)"
+        yield what, replace(base, name="autocast", autocast="fp16")
+        return
+    yield "run the forward pass under autocast to bf16", replace(base, name="autocast", autocast="bf16")
+    yield (
+        "hold parameters and gradients in bf16 (small updates are rounded away)",
+        replace(base, name="bf16", dtype="bf16"),
+    )
 
 
 def _keeps_arithmetic(before: Variant, after: Variant) -> bool:

@@ -16,7 +16,7 @@ from remat.probe.measured.measurable import CannotMeasureError, device_here, why
 from remat.probe.measured.measure import measure_in_turn
 from remat.probe.measured.memory_on_cuda import constants_here
 from remat.probe.measured.on_all_ranks import is_of_ranks, measure_ranks
-from remat.probe.messages import AS_WRITTEN, Failure, Log
+from remat.probe.messages import AS_WRITTEN, Failure, Unmeasured
 from remat.probe.ranks.spoken import is_rank
 from remat.probe.simulated.estimate import estimated
 from remat.probe.simulated.together import Together
@@ -53,15 +53,16 @@ class Answers:
             expected = _explained(self._built, asked, expected)
         if expected is not None and (request.mode != "measure" or is_of_ranks(variant)):
             yield expected
-        if request.mode == "estimate" or (request.mode == "auto" and why_not(request.device) is not None):
+        if request.mode == "estimate":
             return
-        begin_measuring()
         try:
+            device_here(request.device)
+            begin_measuring()
             yield from self._measured(variant, expected)
         except CannotMeasureError as error:
             if request.mode != "auto":
                 raise
-            yield Log(f"{variant.name} was not measured: {error}; {error.how}")
+            yield Unmeasured(variant.name, str(error), error.how)
 
     def _measured(self, variant: Variant, expected: VariantResult | None) -> Iterator[Event]:
         """One result, or why there is none; of a rank the figures first, in case another never ends its trace."""

@@ -35,8 +35,9 @@ NCCL = Range(544 * MIB, int(1.6 * GIB))
 """What NCCL takes beside the allocator for a group of several ranks: 544 MB for two A100, 688 MB for four
 (NVIDIA/nccl#964), 1.6 GB for one group (NVIDIA/nccl#864). It grows with the channels, and every group takes more;
 all-to-all took 3.3 GB on eight H100 (NVIDIA/nccl#1685)."""
-_RESERVED_ERROR = 0.07
-"""How far estimates of reserved memory were off at worst on published runs; history and fragmentation decide."""
+_RESERVED_ERROR = 0.10
+"""How much too low estimates of reserved memory were at worst on published runs: 4-bit weights by 10 %, convolutions by
+9 %, all others by 6 % (bench/RESULTS.md)."""
 
 
 class Verdict(Enum):
@@ -50,6 +51,7 @@ class Card:
     """`usable`: bytes that PyTorch gives as the card's total, which is less than what it is sold as: the least known.
 
     `most`: the largest that is known (0: `usable` is exact). `source`: where the figures are from; none: not published.
+    `bf16`: whether its cores compute in bf16 (compute capability 8.0 and above); others emulate it, slowly.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Card:
     aliases: tuple[str, ...] = ()
     most: int = 0
     source: str = ""
+    bf16: bool = True
 
     @property
     def largest(self) -> int:
@@ -71,13 +74,17 @@ _UNPUBLISHED = 0.02
 """How far a total without a source may be off: totals of one card differ by up to 1.3 % (T4) with driver and ECC."""
 
 
+_WITHOUT_BF16 = frozenset({"T4", "P100", "V100-16GB", "V100-32GB", "GTX 1080 Ti", "RTX 2080 Ti"})
+
+
 def _card(name: str, gib: float, *aliases: str, source: str, most: float = 0, context: Range | None = None) -> Card:
-    return Card(name, int(gib * GIB), context or UNKNOWN_CONTEXT, aliases, int(most * GIB), source)
+    bf16 = name not in _WITHOUT_BF16
+    return Card(name, int(gib * GIB), context or UNKNOWN_CONTEXT, aliases, int(most * GIB), source, bf16)
 
 
 def _unpublished(name: str, gib: float, *aliases: str) -> Card:
     low, high = gib * (1 - _UNPUBLISHED), gib * (1 + _UNPUBLISHED)
-    return Card(name, int(low * GIB), UNKNOWN_CONTEXT, aliases, int(high * GIB))
+    return Card(name, int(low * GIB), UNKNOWN_CONTEXT, aliases, int(high * GIB), bf16=name not in _WITHOUT_BF16)
 
 
 # The "total capacity" that PyTorch prints when memory runs out, on Linux; Windows gives nearly what a card is sold as.

@@ -34,6 +34,13 @@ TRL_CONFIGS = frozenset(f"{one}Config" for one in ("SFT", "DPO", "GRPO", "KTO", 
 
 AGREES_WITHIN = 0.02
 """How far an estimate may be from a measurement, as a share of that, before it is said that it is wrong there."""
+MATTERS_FROM = 2.0**20
+"""Bytes: a difference below it is what threads and communication keep, and says nothing of how good estimates are."""
+
+
+def is_far(estimated: int, measured: int) -> bool:
+    """Whether an estimate is so far from the measurement that the user has to know."""
+    return abs(estimated - measured) > max(AGREES_WITHIN * measured, MATTERS_FROM)
 
 
 # ---- what is asked
@@ -270,6 +277,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """Why there is an estimate only, though a measurement was wanted where one is possible, and what to do."""
+
+    variant: str
+    why: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """A text for the log: what the user's code printed, or what the worker noticed."""
 
@@ -283,9 +299,9 @@ class Done:
     seconds: float
 
 
-Event: TypeAlias = "Environment | Progress | VariantResult | Failure | Log | Done"
+Event: TypeAlias = "Environment | Progress | VariantResult | Failure | Unmeasured | Log | Done"
 _EVENTS: dict[str, type[DataclassInstance]] = {
-    kind.__name__: kind for kind in (Environment, Progress, VariantResult, Failure, Log, Done)
+    kind.__name__: kind for kind in (Environment, Progress, VariantResult, Failure, Unmeasured, Log, Done)
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from remat.probe.gpus import Verdict, verdict
-from remat.render.probe import size
+from remat.render.sizes import size
 from remat.render.terminal import Piece, visible
 
 if TYPE_CHECKING:

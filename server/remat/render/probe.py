@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from remat.probe.gpus import CARDS, UNKNOWN, Verdict, process_bytes, verdict
-from remat.probe.messages import AGREES_WITHIN
+from remat.probe.messages import AGREES_WITHIN, is_far
+from remat.render.probe_details import assumptions, details, failures
+from remat.render.sizes import between, size
 from remat.render.terminal import Piece, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from remat.probe.gpus import Card
-    from remat.probe.messages import Environment, Failure, Kept, Range, Recomputed, VariantResult
+    from remat.probe.messages import Environment, Failure, Range, VariantResult
 
 _MOST_DETAILED = 4  # variants of which each is told in detail; of more, the table alone
 _BAR = 40  # cells of the longest bar
-_LINES, _MODULES, _ASSUMPTIONS = 5, 4, 12
 _LETTERS = {
     "parameters": ("p", "blue"),
     "buffers": ("b", "blue"),
@@ -105,11 +105,10 @@ def as_text(probed: Probed) -> Iterator[Piece]:
         yield from _side_by_side(probed.variants)
         for result in probed.variants if len(probed.variants) <= _MOST_DETAILED else ():
             yield Piece("\n")
-            yield from _details(result)
+            yield from details(result)
         yield from _verdicts(probed)
-        yield from _assumptions(probed.variants)
-    for failure in probed.failures:
-        yield from _failed(failure)
+        yield from assumptions(probed.variants)
+    yield from failures(probed.failures)
 
 
 def _heading(probed: Probed) -> Iterator[Piece]:
@@ -146,13 +145,13 @@ def _side_by_side(results: Sequence[VariantResult]) -> Iterator[Piece]:
     for was, came in pairwise(results):
         if (was.kind, came.kind) != ("estimated", "measured"):
             continue
-        off = {"allocated": was.allocated_bytes / max(came.allocated_bytes, 1) - 1}
+        pairs = {"allocated": (was.allocated_bytes, came.allocated_bytes)}
         if was.reserved_bytes is not None and came.reserved_bytes:
-            off["reserved"] = was.reserved_bytes / came.reserved_bytes - 1
+            pairs["reserved"] = (was.reserved_bytes, came.reserved_bytes)
         name = came.name.removesuffix(", measured")
-        told = ", ".join(f"{what} {share:+.2%}" for what, share in off.items())
+        told = ", ".join(f"{what} {one / max(other, 1) - 1:+.2%}" for what, (one, other) in pairs.items())
         yield Piece(f"{visible(name)}: the estimate differs from the measurement by {told}\n")
-        if max(map(abs, off.values())) > AGREES_WITHIN:
+        if any(is_far(*pair) for pair in pairs.values()):
             allowed = f"more than the {AGREES_WITHIN:.0%} of the self-check"
             yield Piece(
                 f"  {allowed}: trust the measurement, and what else is estimated for this model less\n", "yellow"
@@ -184,7 +183,7 @@ def _figures(result: VariantResult, probed: Probed, *, cuda: bool) -> tuple[str,
     if not cuda:
         return (size(result.allocated_bytes),)
     reserved = "" if result.reserved_bytes is None else size(result.reserved_bytes)
-    return size(result.allocated_bytes), reserved, _between(_process(result, probed))
+    return size(result.allocated_bytes), reserved, between(_process(result, probed))
 
 
 def _bar(result: VariantResult, most: int, used: dict[str, None]) -> Iterator[Piece]:
@@ -205,63 +204,6 @@ def _bar(result: VariantResult, most: int, used: dict[str, None]) -> Iterator[Pi
 
 def _letter(name: str) -> tuple[str, str]:
     return _LETTERS.get(name, (name[:1].upper(), "white"))
-
-
-def _details(result: VariantResult) -> Iterator[Piece]:
-    yield Piece(visible(result.name), "bold")
-    yield Piece(f": {size(result.saved_activation_bytes)} of activations saved for backward\n")
-    held = sorted(result.by_category.items(), key=lambda item: -item[1])
-    yield Piece("  at the peak  " + ", ".join(f"{name} {size(value)}" for name, value in held if value) + "\n")
-    yield Piece("  phases       " + ", ".join(f"{p.phase} {size(p.allocated_bytes)}" for p in result.phases) + "\n")
-    if result.step_seconds is not None:
-        yield Piece(f"  step         {result.step_seconds:.3f} s{_spread(result.step_seconds_range)}\n")
-    yield from _ranks(result)
-    yield from _checkpointing(result)
-    for place in result.by_line[:_LINES]:
-        name = visible(_short(place.path))
-        yield Piece(f"  {size(place.bytes):>11}  ")
-        yield Piece(f"saved at {name}:{place.line}\n")
-
-
-def _ranks(result: VariantResult) -> Iterator[Piece]:
-    """How far the ranks are apart."""
-    if not result.ranks:
-        return
-    least, most = (pick(result.ranks, key=lambda one: one.allocated_bytes) for pick in (min, max))
-    low, high = (f"{size(one.allocated_bytes)} (rank {one.rank})" for one in (least, most))
-    told = [f"allocated {low} to {high}"]
-    reserved = [one.reserved_bytes for one in result.ranks if one.reserved_bytes is not None]
-    if reserved:
-        told.append(f"reserved {size(min(reserved))} to {size(max(reserved))}")
-    seconds = [one.step_seconds for one in result.ranks]
-    told.append(f"step {min(seconds):.3f} to {max(seconds):.3f} s")
-    yield Piece(f"  {len(result.ranks)} ranks".ljust(15) + f"{', '.join(told)}\n")
-
-
-def _spread(between: Range | None) -> str:
-    return "" if between is None else f" ({between.low:.3f} to {between.high:.3f})"
-
-
-def _checkpointing(result: VariantResult) -> Iterator[Piece]:
-    if result.checkpointed:
-        yield Piece(f"  recomputed   {_modules(result.checkpointed)}")
-        ratio = result.recompute_flops_ratio
-        low, high = (f"{end:.2f}" for end in (ratio.low, ratio.high))
-        yield Piece(f"; {low if low == high else f'{low} to {high}'} times the operations\n")
-    if result.inactive_because:
-        yield Piece(f"  recomputed   nothing: {visible(result.inactive_because)}\n", "yellow")
-    kept = [item for item in result.not_checkpointed if item.saved_bytes]
-    if kept and result.checkpointed:
-        yield Piece(f"  kept         {_modules(kept)}\n")
-
-
-def _modules(found: Sequence[Recomputed | Kept]) -> str:
-    names = []
-    for item in found[:_MODULES]:
-        saved = getattr(item, "saved_bytes", 0)
-        what = f"{item.count} x {item.class_name} ({item.module or 'the model itself'})"
-        names.append(visible(what) + (f" {size(saved)}" if saved else ""))
-    return ", ".join(names) + (f" and {len(found) - _MODULES} more" if len(found) > _MODULES else "")
 
 
 def _verdicts(probed: Probed) -> Iterator[Piece]:
@@ -289,53 +231,3 @@ def _judged(result: VariantResult, on: Card | None) -> tuple[str, str, str]:
     if smallest is None:
         return "fits no single card known", "", ""
     return f"fits from {smallest.name} ({size(smallest.usable)} usable)", "", ""
-
-
-def _assumptions(results: Sequence[VariantResult]) -> Iterator[Piece]:
-    """List what was assumed once, and what only one variant assumed with its name."""
-    common = [a for a in results[0].assumptions if all(a in result.assumptions for result in results)]
-    own = [f"{r.name}: {a}" for r in results for a in r.assumptions if a not in common]
-    said = [*common, *own]
-    if said:
-        yield Piece("\nassumed\n", "dim")
-        for assumption in said[:_ASSUMPTIONS]:
-            yield Piece(f"  {visible(assumption)}\n", "dim")
-        if len(said) > _ASSUMPTIONS:
-            yield Piece(f"  and {len(said) - _ASSUMPTIONS} more (--output-format json lists them)\n", "dim")
-    if not all(result.verified for result in results):
-        yield Piece("\nNot verified: the figures were checked with another version of torch than this one.\n", "yellow")
-
-
-def _failed(failure: Failure) -> Iterator[Piece]:
-    yield Piece("failed", "bold red")
-    of = f" of {failure.variant}" if failure.variant else ""
-    yield Piece(f" ({failure.stage}{of}): {visible(failure.message)}\n")
-    if failure.location is not None and f":{failure.location.line}" not in failure.message:
-        yield Piece(f"  at {visible(_short(failure.location.path))}:{failure.location.line}\n")
-    if failure.missing is not None:
-        if failure.missing.fact != failure.message:
-            yield Piece(f"  not known: {visible(failure.missing.fact)}\n")
-        yield Piece(f"  {visible(failure.missing.how)}\n", "bold")
-
-
-def size(value: float) -> str:
-    """A number of bytes as people say it, in binary units."""
-    for unit, step in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= step:
-            return f"{value / step:.1f} {unit}"
-    return f"{int(value)} B"
-
-
-def _between(given: Range | None) -> str:
-    if given is None:
-        return ""
-    if given.low == given.high:
-        return size(given.low)
-    high = size(given.high)
-    unit = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}.get(high.rpartition(" ")[2], 1)
-    return f"{given.low / unit:.1f} to {high}"
-
-
-def _short(path: str) -> str:
-    relative = os.path.relpath(path) if os.path.isabs(path) else path  # noqa: PTH117
-    return path if relative.startswith(os.pardir) else relative

@@ -6,7 +6,7 @@ import html
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from remat.render.probe import size
+from remat.render.sizes import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
