@@ -72,7 +72,7 @@ def test_only_the_language_server_knows_the_protocol_and_only_the_command_line_i
 
 
 PROBE = PACKAGE / "probe"
-SHARED = ("__init__", "messages", "calibration", "plain_pickle", "frames", "processes")
+SHARED = ("__init__", "messages", "lines", "calibration", "plain_pickle", "frames", "processes")
 BOTH = {PROBE / f"{name}.py" for name in SHARED}
 IN_THE_PARENT = BOTH | {PROBE / f"{name}.py" for name in ("run", "gpus", "recorded")}
 WORKER = [m for m in MODULES if PROBE in m.parents and m not in IN_THE_PARENT]  # runs under the user's interpreter

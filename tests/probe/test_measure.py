@@ -12,9 +12,10 @@ from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from remat.probe.built import Built, Inputs
+from remat.probe.lines import event_line, read_event
 from remat.probe.measured.measurable import CannotMeasureError, device_here, why_not
 from remat.probe.measured.measure import measure
-from remat.probe.messages import Limits, Variant, VariantResult, event_line, read_event
+from remat.probe.messages import Limits, Variant, VariantResult
 from remat.probe.simulated.estimate import estimate
 
 NONE = Variant("none", checkpointing="none")

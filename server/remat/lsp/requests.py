@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from remat.probe.messages import decoded
+from remat.probe.lines import decoded
 from remat.protocol import (
     ADVISE,
     APPLY_PLAN,

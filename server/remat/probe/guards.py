@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from remat.probe.messages import Failure, Location, event_line
+from remat.probe.lines import event_line
+from remat.probe.messages import Failure, Location
 from remat.probe.ranks.spoken import end_with_launcher, is_rank
 from remat.probe.ranks.spoken import open_channel as ranks_channel
 

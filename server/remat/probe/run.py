@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from remat.probe.frames import user_line
-from remat.probe.messages import Done, Failure, Limits, Location, Log, Progress, read_event, request_line
+from remat.probe.lines import read_event, request_line
+from remat.probe.messages import Done, Failure, Limits, Location, Log, Progress
 from remat.probe.processes import end as end_processes
 from remat.probe.processes import memory_of, physical_memory
 

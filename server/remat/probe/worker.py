@@ -41,7 +41,7 @@ def main() -> None:
     """Serve requests until there are no more. Started as a script: nothing of Remat is on the path."""
     _bring_own_package()
     from remat.probe.guards import guard, open_channel  # noqa: PLC0415  (the package is there from here on)
-    from remat.probe.messages import read_request  # noqa: PLC0415
+    from remat.probe.lines import read_request  # noqa: PLC0415
     from remat.probe.ranks.spoken import is_rank, wait_for_the_end  # noqa: PLC0415
 
     channel = open_channel()
@@ -79,7 +79,8 @@ def _serve(request: Request, channel: Channel) -> None:
     import time  # noqa: PLC0415
 
     from remat.probe.guards import time_is_kept, time_limit  # noqa: PLC0415
-    from remat.probe.messages import Done, Environment, event_line  # noqa: PLC0415
+    from remat.probe.lines import event_line  # noqa: PLC0415
+    from remat.probe.messages import Done, Environment  # noqa: PLC0415
 
     def say(event: Event) -> None:
         channel.events.write(event_line(event))

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from remat.probe.frames import user_line
-from remat.probe.messages import Done, Failure, Progress, VariantResult, read_event, request_line
+from remat.probe.lines import read_event, request_line
+from remat.probe.messages import Done, Failure, Progress, VariantResult
 from remat.probe.processes import lives
 
 if TYPE_CHECKING:
