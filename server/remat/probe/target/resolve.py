@@ -18,8 +18,10 @@ from remat.probe.messages import Location
 from remat.probe.target import hugging_face
 from remat.probe.target.asides import set_aside
 from remat.probe.target.building import outside
+from remat.probe.target.call_sites import sites_in_script
 from remat.probe.target.construct import arguments_for
 from remat.probe.target.defaults import default_dtype
+from remat.probe.target.followed import Following
 from remat.probe.target.loading import File, Project, install
 from remat.probe.target.made import Made, built_from
 from remat.probe.target.model_lines import call_on, lines_that_make
@@ -29,6 +31,7 @@ from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
 from remat.probe.target.statements import bound_names, dotted, holds_training, looks_like_module, plan
 from remat.probe.target.switches import said, switched, switches
 from remat.probe.target.weights import keep_away
+from remat.probe.target.whereabouts import origin
 from remat.probe.target.written import built_by_functions
 
 if TYPE_CHECKING:
@@ -203,7 +206,12 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
     arguments = arguments_for(callee, file, place, config=spec.config)
     dtype = default_dtype(callee, file)
     assumed = () if dtype is None else (dtype.said,)
-    return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
+    site = next(iter(sites_in_script(callee, file)), None)
+    if site is None:
+        return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
+    following = Following(file, site.call, lambda: arguments.call(callee))
+    said = lambda: (*arguments.said(), *following.said())  # noqa: E731
+    return Made(following.made, file, spec, place, assumed, said, dtype)
 
 
 def _makes_there(file: File, tree: ast.Module, function: ast.FunctionDef) -> str:
@@ -273,18 +281,27 @@ def _on_line(file: File, tree: ast.Module, text: str, line: int) -> Made:
     place = Location(str(file.path), line)
     chosen = call_on(file, tree, line)
     if chosen is not None:
-        scopes = scopes_around(tree, chosen)
-        node = chosen
         spec = next((s for s in specs(text, str(file.path)) if not owner(text, s)), NOTHING)
-        found = switches(tree, node)
-
-        def make() -> object:
-            return switched(evaluate_in(file, node, scopes), found, lambda given: evaluate_in(file, given, scopes))
-
-        return Made(make, file, spec, place, said(found))
+        return _called(file, tree, chosen, spec, place)
     around = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.lineno <= line <= (n.end_lineno or n.lineno)]
     if not around:
         raise FactMissingError(
             f"no model is made on line {line}", "name a line with a from_pretrained call, or file.py:ClassName", place
         )
     return _named(file, tree, text, around[0].name)
+
+
+def _called(file: File, tree: ast.Module, call: ast.Call, spec: Spec, place: Location) -> Made:
+    """What a call of the file makes, and what happens to it there."""
+    if holds_training(tree):
+        first = origin(tree, call)
+        scopes = scopes_around(tree, first)
+        following = Following(file, first, lambda: evaluate_in(file, first, scopes))
+        return Made(following.made, file, spec, place, said=following.said)
+    scopes = scopes_around(tree, call)
+    found = switches(tree, call)
+
+    def make() -> object:
+        return switched(evaluate_in(file, call, scopes), found, lambda given: evaluate_in(file, given, scopes))
+
+    return Made(make, file, spec, place, said(found))

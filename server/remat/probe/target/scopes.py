@@ -10,7 +10,7 @@ from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
 from remat.probe.target.loading import OnDemand, compiled
 from remat.probe.target.packages import read
-from remat.probe.target.statements import dotted, plan
+from remat.probe.target.statements import bound_names, dotted, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,20 +37,26 @@ def evaluate_in(file: File, node: ast.expr, scopes: list[Scope], depth: int = 0)
 
     `depth`: through how many callers its parameters were followed.
     """
-    local = _Local(file, scopes, node, depth)
-    local.prepare(node)
-    code = compile(ast.fix_missing_locations(ast.Expression(node)), str(file.path), "eval", dont_inherit=True)
-    return eval(code, local.namespace)  # noqa: S307
+    local = Local(file, scopes, [_plan_before(scope, node) for scope in scopes], depth)
+    return local.evaluate(node)
 
 
-class _Local:
+def from_here_on(file: File, scopes: list[Scope], node: ast.expr | None, body: list[ast.stmt]) -> Local:
+    """The names where `node` stands, and then those of `body`, of which nothing runs that is not asked for."""
+    before = [] if node is None else [_plan_before(scope, node) for scope in scopes]
+    first = 0 if node is None else node.lineno
+    after = [s for s in _opened(body, node) if s.lineno > first]
+    return Local(file, scopes, [*before, plan(ast.Module(after, []))])
+
+
+class Local:
     """The names of a function that never runs: each is worked out from the statements that bind it."""
 
-    def __init__(self, file: File, scopes: list[Scope], node: ast.expr, depth: int = 0) -> None:
+    def __init__(self, file: File, scopes: list[Scope], plans: list[Plan], depth: int = 0) -> None:
         self.file = file
         self.depth = depth
         self.functions = {name: scope for scope in scopes for name in _parameters(scope)}
-        self.plans = [_plan_before(scope, node) for scope in scopes]
+        self.plans = plans
         self.arguments = {name: value for scope in scopes for name, value in _defaults(scope)}
         self.open: dict[int, int] = {}  # what runs now: the line of each statement
         self.done: set[int] = set()
@@ -65,6 +71,38 @@ class _Local:
         for name in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & bound:
             with contextlib.suppress(KeyError):  # what a branch that isn't taken binds
                 self.look_up(name)
+
+    def give(self, name: str, value: object) -> None:
+        """Let a name stand for a value, whatever binds it."""
+        for local in self.plans:
+            local.by_name.pop(name, None)
+        self.functions.pop(name, None)
+        self.namespace[name] = value
+
+    def evaluate(self, node: ast.expr) -> object:
+        code = compile(ast.fix_missing_locations(ast.Expression(node)), str(self.file.path), "eval", dont_inherit=True)
+        self.open[id(node)] = node.lineno
+        try:
+            self.prepare(node)
+            return eval(code, self.namespace)  # noqa: S307
+        finally:
+            del self.open[id(node)]
+
+    def execute(self, statement: ast.stmt) -> None:
+        """Run a statement here and now; what it reads is worked out first, from what stands before it."""
+        self.open[id(statement)] = statement.lineno
+        own = bound_names([statement])
+        try:
+            for name in {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)} - own:
+                if any(name in local.by_name for local in self.plans):
+                    with contextlib.suppress(KeyError):
+                        self.look_up(name)
+            code = compiled(ast.Module([statement], []), str(self.file.path), self.file.plan.future)
+            exec(code, self.namespace)  # noqa: S102
+        except KeyError as error:
+            raise RuntimeError(f"KeyError: {error}") from error
+        finally:
+            del self.open[id(statement)]
 
     def look_up(self, name: str) -> object:
         for local in reversed(self.plans):
@@ -183,11 +221,11 @@ def _plan_before(scope: Scope, node: ast.expr) -> Plan:
     return plan(ast.Module(before, []))
 
 
-def _opened(body: list[ast.stmt], node: ast.expr) -> Iterator[ast.stmt]:
+def _opened(body: list[ast.stmt], node: ast.expr | None) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.With | ast.For | ast.While | ast.Try):
             yield from _opened(statement.body, node)
-        elif isinstance(statement, ast.If) and _holds(statement, node):  # the branch that is taken
+        elif isinstance(statement, ast.If) and node is not None and _holds(statement, node):  # the branch that is taken
             taken = any(_holds(inner, node) for inner in statement.body)
             yield from _opened(statement.body if taken else statement.orelse, node)
         else:

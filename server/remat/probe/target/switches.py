@@ -34,8 +34,12 @@ def switches(tree: ast.Module, made: ast.Call) -> list[Switch]:
             if isinstance(statement, ast.Assign) and any(node is made for node in ast.walk(statement.value)):
                 name = dotted(statement.targets[0])
                 here = list(_by_method(body[number + 1 :], name)) if name else []
-                return here or list(_by_trainer(tree))
+                return here or list(by_trainer(tree))
     return []
+
+
+def is_switch(method: str) -> bool:
+    return any(method.startswith(f"{stem}_") for stem in _STEMS)
 
 
 def switched(model: object, found: list[Switch], evaluate: Callable[[ast.expr], object]) -> object:
@@ -80,12 +84,12 @@ def _by_method(after: list[ast.stmt], name: str) -> Iterator[Switch]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
-        about = any(call.func.attr.startswith(f"{stem}_") for stem in _STEMS)
-        if about and dotted(call.func.value) == name:
+        if is_switch(call.func.attr) and dotted(call.func.value) == name:
             yield Switch(call.func.attr, tuple(call.keywords), call.lineno)
 
 
-def _by_trainer(tree: ast.Module) -> Iterator[Switch]:
+def by_trainer(tree: ast.Module) -> Iterator[Switch]:
+    """What the settings of a Trainer switch."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     if not any(dotted(call.func).endswith("Trainer") for call in calls):
         return

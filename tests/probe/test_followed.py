@@ -1,0 +1,135 @@
+"""What a script does with its model once it is made is done to the model that is probed, or said not to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from real_scripts import HEAD, LOOP, peak_of, probed, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADAMW = "optimizer = torch.optim.AdamW(model.parameters())"
+MADE = "model = Net()"
+ALL = (256 * 384 + 384) + 4 * (384 * 384 + 384) + (384 * 7 + 7)
+HEAD_ONLY = 384 * 7 + 7
+
+WAYS = {
+    "freezing in a loop": "for p in model.parameters():\n    p.requires_grad = False\nmodel.head = nn.Linear(384, 7)",
+    "freezing by name": "for n, p in model.named_parameters():\n    if n[0] != 'h':\n        p.requires_grad_(False)",
+    "freezing a part": "model.body.requires_grad_(False)",
+    "freezing by hand": "model.first.weight.requires_grad = False\nmodel.head = nn.Linear(model.head.in_features, 7)",
+    "a cast": "model = model.to(torch.bfloat16).float()",
+    "a copy": "wide = 384\nmodel.head = nn.Linear(wide, 7)\nmodel = copy.deepcopy(model)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_estimate_is_what_the_script_really_takes(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(MADE, WAYS[way], ADAMW))
+    assert probed(path).allocated_bytes == pytest.approx(peak_of(path), rel=0.02)
+
+
+def trained(told: object) -> int:
+    """Values whose gradients are there at the end."""
+    return getattr(told, "by_category")["optimizer"] // 8  # noqa: B009
+
+
+BODY, FIRST = 4 * (384 * 384 + 384), 256 * 384 + 384
+CASES = [
+    ("model = Net().requires_grad_(False)\nmodel.head.requires_grad_(True)", HEAD_ONLY),
+    ("model = Net()\nif True:\n    model.body.requires_grad_(False)", ALL - BODY),
+    ("model = Net()\nif False:\n    model.body.requires_grad_(False)", ALL),
+    ("model = torch.compile(Net().to('cpu'))\nmodel.body.requires_grad_(False)", ALL - BODY),
+    ("model = nn.DataParallel(Net())", ALL),
+    ("model = Net()\nbody = model.body\nfor p in body.parameters():\n    p.requires_grad = False", ALL - BODY),
+    ("model = Net()\nfor layer in model.body[:2]:\n    layer.requires_grad_(False)", ALL - BODY // 2),
+    ("model = Net()\nwith torch.no_grad():\n    model.first.eval().requires_grad_(False)", ALL - FIRST),
+    ("def still(part):\n    part.requires_grad_(False)\nmodel = Net()\nstill(model.body)", ALL - BODY),
+    ("model, other = Net(), 3\nsetattr(model, 'body', nn.Identity())", ALL - BODY),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "count"), CASES)
+def test_what_is_trained_is_what_the_script_leaves_to_train(lines: str, count: int, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(lines, ADAMW))
+    assert trained(probed(path)) == pytest.approx(count, rel=0.001)
+
+
+def test_each_line_that_is_followed_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(MADE, "model.body.requires_grad_(False)", "model.head = nn.Linear(384, 7)", ADAMW))
+    assert (
+        "the model is changed as the script does it: train.py:27 `model.body.requires_grad_(False)`, "
+        "train.py:28 `model.head = nn.Linear(384, 7)`" in probed(path).assumptions
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("model.head = nn.Linear(unknown(), 7)", "train.py:27 is not followed: `model.head = nn.Linear(unknown(), 7)`"),
+        ("if unknown():\n    model.body.half()", "hangs on what only a run tells"),
+        ("for p in model.parameters():\n    p.requires_grad = log(p)", "reaches beyond the model"),
+    ],
+)
+def test_what_can_t_be_followed_is_said_with_its_line(lines: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(MADE, lines, ADAMW))
+    assert any(said in text for text in probed(path).assumptions)
+
+
+def test_what_is_compiled_or_spread_is_said_not_to_be_counted(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        script(MADE, "model = torch.compile(model)", "model = nn.parallel.DistributedDataParallel(model)", ADAMW)
+    )
+    told = probed(path).assumptions
+    assert any("train.py:27 `torch.compile(model)`: figures are those of eager mode" in text for text in told)
+    assert any("train.py:28" in text and "--sharding ddp" in text for text in told)
+
+
+def test_a_builder_s_model_is_followed_to_its_caller_and_to_what_trains_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    text = f"""{HEAD}
+def build():
+    net = Net()
+    net.body.requires_grad_(False)
+    return net
+
+def train(model):
+    model.first.requires_grad_(False)
+    optimizer = torch.optim.AdamW(model.parameters())
+{LOOP}
+def main():
+    network = build()
+    network.head = nn.Linear(384, 11)
+    train(network)
+
+main()
+"""
+    path.write_text(text)
+    assert trained(probed(path, "Net")) == pytest.approx(384 * 11 + 11, rel=0.001)
+
+
+def test_a_method_of_the_model_that_freezes_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    frozen = (
+        "    def freeze_body(self):\n        for p in self.body.parameters():\n            p.requires_grad = False\n\n"
+    )
+    path.write_text(
+        script(MADE, "model.freeze_body()", ADAMW).replace("    def forward", f"{frozen}    def forward", 1)
+    )
+    assert trained(probed(path)) == pytest.approx(ALL - 4 * (384 * 384 + 384), rel=0.001)
+
+
+def test_what_is_thawed_while_it_is_trained_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    loop = LOOP.replace(
+        "        loss = ", "        if step == 1:\n            model.body.requires_grad_(True)\n        loss = "
+    )
+    path.write_text(script(MADE, "model.body.requires_grad_(False)", ADAMW, loop=loop))
+    assert any("changes what is trained while it is" in text for text in probed(path).assumptions)
