@@ -39,6 +39,8 @@ def assumptions(model: nn.Module, batch: int | None, seq: int | None) -> tuple[s
         said.append(f"a batch of {BATCH_SIZE} (--batch)")
     if seq is None and _has_sequence(inputs):
         said.append(f"sequences of {min(longest, LONGEST)} tokens (--seq), without padding")
+    if hasattr(_config(model), "vision_config") and "pixel_values" not in inputs.values:
+        said.append("no pictures are given: how they are cut depends on their sizes, and the figures are of text alone")
     if not any(name in inputs.values for name in ("labels", "return_loss", "start_positions")):
         said.append("no labels are known for this class: the loss is the mean of its output")
     return tuple(said)
@@ -98,21 +100,43 @@ def _values(model: nn.Module, seq: int, accepted: Mapping[str, object]) -> dict[
         return _audio(config, cls)
     if main == "past_values":
         return _series(config)
-    return _text_values(config, cls, accepted)
+    return _text_values(config, cls, accepted, writes_text=_writes_text(model))
 
 
-def _text_values(config: object, cls: str, accepted: Mapping[str, object]) -> dict[str, Value]:
+def _writes_text(model: nn.Module) -> bool:
+    """Tell whether its head gives a score to each word of the vocabulary, whatever its class is called."""
+    head = getattr(model, "get_output_embeddings", None)
+    return head is not None and head() is not None
+
+
+def _text_values(config: object, cls: str, accepted: Mapping[str, object], *, writes_text: bool) -> dict[str, Value]:
     ids = _ids(config)
     if cls.endswith("ForMultipleChoice"):
         return {"input_ids": Shape((BATCH, 4, SEQ), "int", ids.high), "labels": Shape((BATCH,), "int", 4)}
     values: dict[str, Value] = {"input_ids": ids, **_text_labels(cls, config)}
+    if "labels" not in values and "labels" in accepted and writes_text:
+        values["labels"] = ids
     if "return_loss" in accepted:  # CLIP and its kind: pairs of a text and an image, or a sound
         values |= {"pixel_values": _pixels(config), "input_features": _clips(config), "return_loss": True}
-    elif _sees_pictures_too(config, accepted) or _needed(accepted, "pixel_values"):
+    elif (
+        _sees_pictures_too(config, accepted)
+        or _needed(accepted, "pixel_values")
+        or _sees_plain_pictures(config, accepted)
+    ):
         values["pixel_values"] = _pixels(config)
     if getattr(config, "is_encoder_decoder", False) and "labels" not in values:
         values["decoder_input_ids"] = ids
     return values
+
+
+_PICTURES_IN_PARTS = ("image_grid_thw", "pixel_attention_mask", "image_grid_pinpoints", "spatial_merge_size")
+"""by which a model says that how a picture is cut into parts depends on its size"""
+
+
+def _sees_plain_pictures(config: object, accepted: Mapping[str, object]) -> bool:
+    """Tell whether a stack of its own works on a picture of one size, whose features take places of the text."""
+    in_parts = any(name in accepted or hasattr(config, name) for name in _PICTURES_IN_PARTS)
+    return hasattr(config, "vision_config") and "pixel_values" in accepted and not in_parts
 
 
 def _needed(accepted: Mapping[str, object], name: str) -> bool:

@@ -27,6 +27,11 @@ def loss_of(output: object, inputs: Inputs) -> torch.Tensor:
         return functional.cross_entropy(main, classes)
     if _is_like_an_input(main, inputs):
         return functional.mse_loss(main, torch.zeros_like(main))
+    if _says_of_each_point(main, inputs):
+        if main.shape[1] == 1:
+            return functional.binary_cross_entropy_with_logits(main, torch.zeros_like(main))
+        points = torch.zeros((main.shape[0], *main.shape[2:]), dtype=torch.int64, device=main.device)
+        return functional.cross_entropy(main, points)
     return main.mean()
 
 
@@ -43,6 +48,8 @@ def described(output: object, inputs: Inputs) -> str:
         how = f"cross-entropy over the output {shape}"
     elif _is_like_an_input(main, inputs):
         how = f"mean squared error of the output {shape}"
+    elif _says_of_each_point(main, inputs):
+        how = f"{'binary ' if main.shape[1] == 1 else ''}cross-entropy over the points of the output {shape}"
     else:
         how = f"the mean of the output {shape}"
     return f"the loss is {how}; say it with loss= in a probe comment"
@@ -89,6 +96,12 @@ def main_output(output: object) -> torch.Tensor:
 def _is_like_an_input(main: torch.Tensor, inputs: Inputs) -> bool:
     given = (*inputs.args, *inputs.kwargs.values())
     return any(isinstance(t, torch.Tensor) and t.shape == main.shape for t in given)
+
+
+def _says_of_each_point(main: torch.Tensor, inputs: Inputs) -> bool:
+    """Tell whether the output has a score, or one a class, for each point of a picture or volume that is given."""
+    given = (t for t in (*inputs.args, *inputs.kwargs.values()) if isinstance(t, torch.Tensor))
+    return main.dim() > 3 and any(t.dim() == main.dim() and t.shape[2:] == main.shape[2:] for t in given)
 
 
 def _tensors(output: object) -> Iterator[torch.Tensor]:

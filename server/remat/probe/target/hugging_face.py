@@ -122,6 +122,8 @@ def _of_transformers(place: str) -> nn.Module:
             Location(f"{place}/config.json", 1),
         )
     config = transformers.AutoConfig.from_pretrained(place, local_files_only=True)
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        setattr(config, "decoder_start_token_id", 0)  # noqa: B010  (any token: it only starts what is shifted)
     names = [name for name in getattr(config, "architectures", None) or () if hasattr(transformers, name)]
     cls = getattr(transformers, names[0]) if names else _automatic(config, transformers)
     return from_name(cls, place, config, {}, None, None)
