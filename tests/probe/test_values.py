@@ -89,7 +89,7 @@ def test_arrays_of_values_and_groups_of_processes_are_there_and_said(tmp_path: P
     """
     for name in ("gathers", "gathers_again"):
         said = inputs(ask, tmp_path, name, body)
-        assert "(.numpy()) are taken to be 0" in said
+        assert "(.numpy()) are taken to be 1" in said
         assert "one process is pretended" in said
 
 

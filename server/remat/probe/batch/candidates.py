@@ -33,6 +33,11 @@ _TEXTS = re.compile(
 _SEQUENCES = re.compile(r"(encoder_)?hidden_states|context|memory|text|src|tgt|.*_tokens|.*_sequence")
 _STATES = re.compile(r"(h|h0|hx|hidden|state|hidden_state|prev_state)")
 _PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|inputs?|data|.*samples?|.*latents?")
+_FORECASTS = re.compile(r"(?:batch_)?x_(?P<mark>mark_)?(?P<part>enc|dec)")
+_TIME_FEATURES = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}
+"""parts of a time that tell something, by how often values come"""
+_WORDS = 77  # of most texts for pictures
+_TEXT_LENGTHS = ("max_text_seq_length", "text_len", "caption_length")
 _LENGTHS = re.compile(r"(lengths?|.*_lengths?|lens?|seq_lens?)")
 
 
@@ -88,6 +93,8 @@ def facts(model: nn.Module, image: tuple[int, ...] | None, of_data: tuple[tuple[
 
 def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
     """Return shapes of one input, the likeliest first."""
+    if forecast := _of_forecast(name, known):
+        return [forecast]
     if _LENGTHS.fullmatch(name.lower()) and use.consumer is None:
         return [Shape((BATCH,), "length"), Shape((BATCH, 1), "length")]
     if use.last_turned and isinstance(use.consumer, nn.Linear):  # how many series there are, no layer tells
@@ -99,12 +106,28 @@ def candidates(name: str, use: Use, known: Facts) -> list[Shape | State]:
         by_module = [*_turned(use), *by_module]
     if use.added and isinstance(use.consumer, nn.Conv1d | nn.Conv2d):
         by_module = [*_without_channels(use.consumer, by_module), *by_module]
-    found = [*by_module, *_of_name(name, known), *_of_anything(name, use, known)]
+    by_names = list(_of_name(name, known))
+    if _TIMES.fullmatch(name.lower()) and isinstance(use.consumer, nn.Linear) and use.consumer.in_features > 1:
+        by_module, by_names = by_names, by_module  # a layer sees what is worked out of a time
+    found = [*by_module, *by_names, *_of_anything(name, use, known)]
     if use.rank is None:
         return list(dict.fromkeys([*_recurrent(name, known), *found, *_turned(use), *_of_every_rank(known)]))
     found += _turned(use)
     ranked = [shape for shape in found if len(shape.dims) == use.rank]
     return list(dict.fromkeys([*ranked, *_of_rank(use, known)] if ranked else [*_of_rank(use, known), *found]))
+
+
+def _of_forecast(name: str, known: Facts) -> Shape | None:
+    """Return an input of a model that forecasts: what was, and what is to be with the last of what was before it."""
+    match = _FORECASTS.fullmatch(name)
+    past, ahead = number(known.setting("seq_len")), number(known.setting("pred_len"))
+    if match is None or not past or not ahead:
+        return None
+    length = past if match["part"] == "enc" else (number(known.setting("label_len")) or 0) + ahead
+    of_time = _TIME_FEATURES.get(str(known.setting("freq"))[-1:], 4)
+    own = number(known.setting(f"{match['part']}_in")) or number(known.setting("enc_in"))
+    width = of_time if match["mark"] else own or known.series
+    return Shape((BATCH, length, width)) if width else None
 
 
 State: TypeAlias = "tuple[Shape, ...]"
@@ -121,6 +144,10 @@ def _side_by_side(name: str, use: Use, known: Facts) -> Iterator[Shape]:
     widths = [number(known.setting(f"{part}_dim")) for part in use.joined]
     if isinstance(use.consumer, nn.Linear) and sum(filter(None, widths)) == use.consumer.in_features and all(widths):
         yield Shape((BATCH, widths[use.joined.index(name)] or 0))
+    elif isinstance(use.consumer, nn.Conv2d) and use.spread:  # a vector that is laid over the picture
+        yield from (Shape((BATCH, use.consumer.in_channels - n)) for n in (3, 1) if use.consumer.in_channels > n)
+    elif isinstance(use.consumer, nn.Conv2d) and use.spread_beside:
+        yield from _few_images(known)
     elif isinstance(use.consumer, nn.Conv2d) and use.consumer.in_channels % len(use.joined) == 0:
         yield from _images(use.consumer.in_channels // len(use.joined), known)
 
@@ -175,7 +202,8 @@ def _of_module(name: str, use: Use, known: Facts) -> Iterator[Shape]:
         latent = ((8, 32, 32),) if module.in_channels > 4 else ()  # what a film is compressed to
         yield from (Shape((BATCH, module.in_channels, *side)) for side in (*latent, *sides))
     elif isinstance(module, nn.Linear):
-        yield from _vectors(module.in_features, use, name)
+        words = next((n for n in (number(known.setting(of)) for of in _TEXT_LENGTHS) if n), _WORDS)
+        yield from _vectors(module.in_features, use, name, words)
     else:
         yield from _of_other_module(module, known)
 
@@ -210,9 +238,9 @@ def _few_images(known: Facts) -> Iterator[Shape]:
         yield from itertools.islice(_images(channels, known), 4)
 
 
-def _vectors(width: int, use: Use, name: str = "") -> Iterator[Shape]:
+def _vectors(width: int, use: Use, name: str = "", words: int = _WORDS) -> Iterator[Shape]:
     if _SEQUENCES.fullmatch(name.lower()):
-        yield Shape((BATCH, 77 if name.startswith(("encoder", "context", "text")) else SEQ, width))
+        yield Shape((BATCH, words if name.startswith(("encoder", "context", "text")) else SEQ, width))
     if use.flattened:
         for channels in (1, 3):
             side = round((width / channels) ** 0.5)
@@ -227,7 +255,8 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
     if _LENGTHS.fullmatch(name):
         yield Shape((BATCH,), "length")
     elif _MASKS.fullmatch(name):
-        yield from (Shape((BATCH, SEQ), "bool"), Shape((SEQ, SEQ), "bool"), Shape((BATCH, 1, SEQ, SEQ), "bool"))
+        pairs = ((SEQ, SEQ), (BATCH, 1, SEQ, SEQ), (BATCH, 1, SEQ), (BATCH, SEQ, SEQ))
+        yield from (Shape(dims, "bool") for dims in ((BATCH, SEQ), *pairs))
     elif _TIMES.fullmatch(name):
         yield from (Shape((BATCH,), "int", 1000), Shape((BATCH,)), Shape((BATCH, 1)))
     elif _CLASSES.fullmatch(name):

@@ -9,7 +9,8 @@ _SIDES = {
     "CIFAR10": 32, "CIFAR100": 32, "SVHN": 32, "MNIST": 28, "FashionMNIST": 28, "KMNIST": 28, "EMNIST": 28,
     "QMNIST": 28, "STL10": 96, "PCAM": 96, "USPS": 16,
 }  # fmt: skip
-_NAMED = re.compile(rf"\bdatasets\.({'|'.join(_SIDES)})\(|\bimport\s.*\b({'|'.join(_SIDES)})\b")
+_NAMES = "|".join(_SIDES)
+_NAMED = re.compile(rf"\bdatasets\.({_NAMES})\(|\bimport\s.*\b({_NAMES})\b|[\"']((?i:{_NAMES}))[\"']")
 _RESIZED = re.compile(r"\b(Resize|RandomResizedCrop)\(")
 _MOST_FILES, _LARGEST = 60, 200_000
 
@@ -23,8 +24,8 @@ def sides_of_data(path: str) -> tuple[tuple[int, ...], ...]:
     for file in (path for path in near if path.is_file()):
         text = file.read_text(encoding="utf-8", errors="replace") if file.stat().st_size < _LARGEST else ""
         uses = str(file) == path or used.search(text) is not None
-        named = [first or second for first, second in _NAMED.findall(text)] if uses else []
+        named = ["".join(groups) for groups in _NAMED.findall(text)] if uses else []
         if named and _RESIZED.search(text):
             return ()
-        sides.update(_SIDES[name] for name in named)
+        sides.update(side for name, side in _SIDES.items() if name.lower() in {n.lower() for n in named})
     return ((next(iter(sides)),) * 2,) if len(sides) == 1 else ()

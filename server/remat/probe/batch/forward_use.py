@@ -17,6 +17,7 @@ from remat.probe.target.statements import dotted
 _PASSED = (nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
 _NORMS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d)
 _DEEPEST = 12
+_OF_PICTURES = 4  # axes
 _SAME_DATA = {"to", "float", "long", "contiguous", "type", "cuda", "half", "clone", "detach", "type_as"}
 _TURNS = {"permute", "transpose", "t", "movedim", "swapaxes"}
 
@@ -52,8 +53,11 @@ def _uses_in(function: ast.FunctionDef, module: nn.Module, depth: int) -> dict[s
         _read(reading, statement)
     for group in reading.groups:
         consumer = reading.found[group[0]].consumer
+        spread = any(reading.found[name].spread for name in group)
         for name in group:
-            reading.found[name] = replace(reading.found[name], consumer=consumer, joined=group)
+            reading.found[name] = replace(
+                reading.found[name], consumer=consumer, joined=group, spread_beside=spread and len(group) == 2
+            )
     return reading.found
 
 
@@ -260,6 +264,9 @@ def _parameter(reading: _Reading, node: ast.expr) -> str | None:
 def _reshaped(reading: _Reading, parameter: str, call: ast.Call) -> bool:
     """Note what a method does to the sizes of a parameter; tell whether the result still is its data."""
     name, use = cast("ast.Attribute", call.func).attr, reading.found[parameter]
+    if name in {"repeat", "expand"} and use.flattened and use.consumer is None and len(call.args) == _OF_PICTURES:
+        reading.found[parameter] = replace(use, spread=True)
+        return True
     if name not in {"view", "reshape", "flatten", "unsqueeze", *_SAME_DATA, *_TURNS}:
         return False
     if name == "unsqueeze" and use.consumer is None:

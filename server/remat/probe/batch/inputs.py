@@ -14,16 +14,18 @@ import torch
 from torch._guards import detect_fake_mode
 
 from remat.probe.batch.asked_inputs import ask_for
+from remat.probe.batch.before_forward import before_forward
 from remat.probe.batch.candidates import by_name, candidates, facts
 from remat.probe.batch.data_sides import sides_of_data
 from remat.probe.batch.forward_use import first_with_weights, uses
 from remat.probe.batch.losses import own_loss
+from remat.probe.batch.objects import OBJECTS, objects
 from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
 from remat.probe.batch.taken import parameters
 from remat.probe.batch.use import Use
 from remat.probe.built import FactMissingError
 from remat.probe.simulated.fakes import OneDevice
-from remat.probe.simulated.lenient import Unknowable
+from remat.probe.simulated.few_values import Unknowable
 from remat.probe.target.building import Answering
 
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ _LENGTHS = (
     "max_position_embeddings", "ctx_len", "max_length", "seq_length", "sequence_length",
 )  # fmt: skip
 _POSITIONS = re.compile(r"pos(ition)?(al)?s?_?(emb|enc|table|ids|$)|wpe")
-_OBJECTS = 10  # in a picture, for models that find objects
 _PICTURE = (480, 640)  # for models that resize what they are given
 _SEVERAL = 3
 _MAIN = ("x", "input", "inputs", "img", "image", "images", "data", "batch", "sample")
@@ -64,6 +65,8 @@ class Found:
     seq: int
     assumptions: tuple[str, ...] = ()
     output: object = None
+    only_alone: FactMissingError | None = None
+    """what to ask where more than one sample is given, if the inputs fit one alone"""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ class _Search:
     until: float
     tries: int = 0
     first: tuple[Recipe, BaseException] | None = None
+    alone: Recipe | None = None
 
     def fits(self, recipe: Recipe, batch: int | None = None) -> tuple[bool, object]:
         """Tell whether forward takes it, and what it returned."""
@@ -112,7 +116,9 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     if fitting is None:
         raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
     recipe, output = _with_targets(search, *fitting, taken)
-    return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output)
+    wanted = {name: found.get(name, Use()) for name in names}
+    alone = ask_for(_of_one(model, search, wanted), wanted, place) if fitting[0] is search.alone else None
+    return Found(recipe, sizes.batch, sizes.seq, _said(recipe, spec), output, alone)
 
 
 def _of_two_kinds(taken: Taken, found: Mapping[str, Use]) -> list[str]:
@@ -134,6 +140,7 @@ def _fitting(search: _Search, choices: Iterator[dict[str, Value]]) -> tuple[Reci
             only_alone = only_alone or (recipe, output)
         if search.over:
             break
+    search.alone = only_alone[0] if only_alone is not None else None
     return only_alone
 
 
@@ -157,8 +164,9 @@ def _choices(name: str, use: Use, model: nn.Module, known: Facts, taken: Taken) 
         return [taken.plain[name]]
     if name in taken.lists:
         height, width = known.image or _PICTURE
-        mapping = (("boxes", Shape((_OBJECTS, 4), "box")), ("labels", Shape((_OBJECTS,), "int", 2)))
-        return [PerSample(Shape((known.channels or 3, height, width)) if taken.lists[name] == "tensors" else mapping)]
+        if taken.lists[name] == "tensors":
+            return [PerSample(Shape((known.channels or 3, height, width)))]
+        return [PerSample(found) for found in objects(model, height, width)]
     if use.keys and use.consumer is None:
         firsts = {key: [c for c in candidates(key, Use(), known) if isinstance(c, Shape)] for key in use.keys}
         return [{key: next(iter(shapes), Shape(("batch", SEQ))) for key, shapes in firsts.items()}]
@@ -202,7 +210,9 @@ def _unlikelihood(combination: tuple[tuple[int, Value], ...]) -> int:
         return combination[0][0]
     alike = len({str(value) for _, value in combination}) == 1
     together = all(isinstance(v, Shape) and v.dims[:2] == (BATCH, SEQ) for _, v in combination)
-    return sum(rank for rank, _ in combination) - (3 if alike or together else 0)
+    masks = [(rank, v.dims) for rank, v in combination if isinstance(v, Shape) and v.kind == "bool"]
+    again = sum(rank for rank, _ in masks[1:]) if len({dims for _, dims in masks}) == 1 else 0
+    return sum(rank for rank, _ in combination) - again - (3 if alike or together else 0)
 
 
 def _with_targets(search: _Search, recipe: Recipe, output: object, taken: Taken) -> tuple[Recipe, object]:
@@ -233,7 +243,7 @@ def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     if lists and spec.image is None:
         said.append(f"images of {_PICTURE[0]}x{_PICTURE[1]} (image= in a probe comment)")
     if any(not isinstance(v.each, Shape) for v in lists):
-        said.append(f"{_OBJECTS} objects in each image")
+        said.append(f"{OBJECTS} objects in each image")
     if fixed and spec.image is None:
         _, *sides = fixed[0].dims if fixed[0].dims[-1] not in {1, 3, 4} else fixed[0].dims[:-1]
         said.append(f"images of {sides[-2]}x{sides[-1]} (image= in a probe comment)")
@@ -251,7 +261,18 @@ def has_sequence(found: Found) -> bool:
 
 
 def batch_of(found: Found, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:
+    if found.only_alone is not None and (batch or found.batch) > 1 and _has_batch(found.recipe):
+        raise found.only_alone
     return found.recipe.inputs(Sizes(batch or found.batch, seq or found.seq, dtype_of_floats(model)))
+
+
+def _has_batch(recipe: Recipe) -> bool:
+    return any(isinstance(v, Shape) and BATCH in v.dims for v in recipe.values.values())
+
+
+def _of_one(model: nn.Module, search: _Search, wanted: Mapping[str, Use]) -> str:
+    what = f"what `{', '.join(wanted)}` of `{type(model).__name__}.forward` looks like for more than one sample"
+    return f"{what}: {search.alone} fits one alone (--batch 1)"
 
 
 def _fakes(model: nn.Module) -> AbstractContextManager[object]:
@@ -265,6 +286,8 @@ def _not_found(model: nn.Module, search: _Search, wanted: Mapping[str, Use], pla
     if search.first is None:
         return ask_for(what, wanted, place)
     recipe, error = search.first
+    if (unprepared := before_forward(model, error, place)) is not None:
+        return unprepared
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
     where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
     reason = (str(error).strip().splitlines() or [""])[0]

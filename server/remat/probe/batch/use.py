@@ -31,3 +31,7 @@ class Use:
     """the parameters that its consumer sees side by side, this one among them"""
     added: int = 0
     """axes it is given before"""
+    spread: bool = False
+    """it is a vector that is repeated over the points of a picture"""
+    spread_beside: bool = False
+    """one of those joined with it is"""

@@ -193,10 +193,14 @@ def _zeros(assume: Callable[[str], None]) -> object:
     def numpy(self: FakeTensor, *_args: object, **_kwargs: object) -> object:
         if self.requires_grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        counts = False
         if self.constant is None:
-            assume("the values of an array (.numpy()) are taken to be 0")
+            counts = not self.is_floating_point() and not self.is_complex() and self.dtype != torch.bool
+            assume(f"the values of an array (.numpy()) are taken to be {int(counts)}")  # what is counted is divided by
         with torch.utils._python_dispatch._disable_current_modes():
-            return (torch.zeros(self.shape, dtype=self.dtype) if self.constant is None else self.constant).numpy()
+            if self.constant is not None:
+                return self.constant.numpy()
+            return torch.full(self.shape, counts, dtype=self.dtype).numpy()
 
     return numpy
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Unknowable = (DataDependentOutputException, DynamicOutputShapeException)
 FEW = 4096
 """values of a tensor that are kept: lengths and counts are few, data are many"""
 
@@ -33,9 +39,15 @@ def run_knowing(
     """`run()`, which is `func` on fakes, with the values of its result where all that it takes has some."""
     taken = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
     known = [(t, t.constant) for t in taken if isinstance(t, FakeTensor) and t.constant is not None]
+    unknown = [t for t in taken if (isinstance(t, FakeTensor) and t.constant is None) or t.device.type == "meta"]
     pure = not func._schema.is_mutable and torch.Tag.nondeterministic_seeded not in func.tags
-    out = run()
-    if pure and len(known) == len(taken):
+    try:
+        out = run()
+    except Unknowable:
+        if pure and not unknown:  # how many differ, and which are set, is known of what is known
+            return _worked_out(mode, func, args, kwargs)
+        raise
+    if pure and not unknown:
         for fake, value in known:
             _know(mode, fake, value)
         _work_out(mode, func, args, kwargs, out)
@@ -53,12 +65,23 @@ def _work_out(
     left = [t for t in made if isinstance(t, FakeTensor) and t.constant is None]
     if not left or any(t.numel() > FEW for t in left):
         return
-    real = torch.utils._pytree.tree_map_only(FakeTensor, lambda t: t.constant, (args, kwargs))
-    with torch.utils._python_dispatch._disable_current_modes():
-        values = func(*real[0], **real[1])
+    values = _real(func, args, kwargs)
     for fake, value in zip(made, values if isinstance(values, list | tuple) else [values], strict=True):
         if isinstance(fake, FakeTensor):
             _know(mode, fake, value)
+
+
+def _worked_out(
+    mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    values = _real(func, args, kwargs)
+    return torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: constant(mode, value), values)
+
+
+def _real(func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    real = torch.utils._pytree.tree_map_only(FakeTensor, lambda t: t.constant, (args, kwargs))
+    with torch.utils._python_dispatch._disable_current_modes():
+        return cast("object", func(*real[0], **real[1]))
 
 
 def _know(mode: FakeTensorMode, fake: FakeTensor, value: torch.Tensor) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from remat.probe.simulated.detection import boxes_drawn
 from remat.probe.simulated.few_values import FEW, constant
 from remat.probe.simulated.turns import insisted_on, turns_at
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torch._subclasses.fake_tensor import FakeTensor
 
     from remat.probe.simulated.turns import Turns
-
-Unknowable = (DataDependentOutputException, DynamicOutputShapeException)
 
 _aten = torch.ops.aten
 
@@ -66,18 +64,28 @@ def _likely(
     if func is _aten.bincount.default:
         return _likely_counts(tensor, args)
     if func is _aten._unique2.default:
-        inverse = tensor.new_empty(tensor.shape, dtype=torch.int64)
-        counts = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
-        return f"all {tensor.numel()} values differ for unique()", (
-            tensor.new_empty((tensor.numel(),)),
-            inverse,
-            counts,
-        )
+        return _likely_differing(tensor)
+    return _likely_of_few(func, tensor, args, error)
+
+
+def _likely_of_few(
+    func: torch._ops.OpOverload, tensor: torch.Tensor, args: Sequence[object], error: Exception
+) -> tuple[str, object]:
+    """The same of operators that few models call."""
     if func is _aten._ctc_loss.Tensor:
         return _likely_ctc(tensor, cast("torch.Tensor", args[1]))
+    if str(func) == "torchvision.nms.default":  # the library may not be there
+        return f"nms() keeps all {tensor.shape[0]} boxes", tensor.new_empty((tensor.shape[0],), dtype=torch.int64)
     if func is _aten.linalg_lstsq.default:
         return _likely_solution(tensor, cast("torch.Tensor", args[1]))
     raise error
+
+
+def _likely_differing(tensor: torch.Tensor) -> tuple[str, object]:
+    inverse = tensor.new_empty(tensor.shape, dtype=torch.int64)
+    counts = tensor.new_empty((tensor.numel(),), dtype=torch.int64)
+    values = tensor.new_empty((tensor.numel(),))
+    return f"all {tensor.numel()} values differ for unique()", (values, inverse, counts)
 
 
 def _likely_ctc(scores: torch.Tensor, targets: torch.Tensor) -> tuple[str, object]:
@@ -143,6 +151,10 @@ def _likely_value(dtype: torch.dtype, turns: Turns | None, line: tuple[str, int]
 
 
 def _likely_rows(mask: torch.Tensor, turns: Turns | None) -> tuple[str, object]:
+    drawn = boxes_drawn(mask)
+    if drawn is not None:
+        said = f"of {mask.numel()} boxes {drawn} are drawn"
+        return said, mask.new_empty((drawn, 1), dtype=torch.int64)
     rows, said = _share(mask, turns)
     if rows == mask.numel() <= FEW and mask.dim() == 1:
         return f"nonzero() finds {said}", _numbers(mask, rows)

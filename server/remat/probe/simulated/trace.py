@@ -11,9 +11,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from remat.probe.simulated.accumulation import Accumulation
+from remat.probe.simulated.few_values import Unknowable
 from remat.probe.simulated.flops import flops_of
 from remat.probe.simulated.kernels import STAND_INS
-from remat.probe.simulated.lenient import Assumed, Unknowable, assume
+from remat.probe.simulated.lenient import Assumed, assume
 from remat.probe.simulated.log import Allocation, Log, Mark
 from remat.probe.simulated.quick import run_quickly
 

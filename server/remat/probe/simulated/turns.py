@@ -69,12 +69,17 @@ def turns_at(line: tuple[str, int] | None) -> Turns | None:
     return None
 
 
+_CHECKS = {"torch._check", "torch._check_with", "torch._check_tensor_all", "torch._check_tensor_all_with"}
+
+
 def insisted_on(line: tuple[str, int] | None) -> bool | None:
     """Return what a value on a line has to be to pass an assertion, or a check that raises; None: there is none."""
     for node in ast.walk(_tree(line[0])) if line is not None else ():
         raises = isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise)
         if (isinstance(node, ast.Assert) or raises) and _spans(node.test, line[1]):  # type: ignore[attr-defined,index]
             return raises == (isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _CHECKS and _spans(node, line[1]):  # type: ignore[index]
+            return True
     return None
 
 

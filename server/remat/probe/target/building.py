@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remat.probe.built import FactMissingError
 from remat.probe.guards import user_location
-from remat.probe.simulated.few_values import FEW, constant
-from remat.probe.simulated.lenient import Unknowable, assume
+from remat.probe.simulated.few_values import FEW, Unknowable, constant
+from remat.probe.simulated.lenient import assume
 from remat.probe.simulated.trace import line_outside_torch
 from remat.probe.target.asides import note
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from remat.probe.target.calls import Callee
 
 _SMALL = 100_000
+_STAGES = 64
+"""that a model has at most: a longer range counts positions"""
 
 
 @contextlib.contextmanager
@@ -35,14 +37,17 @@ def outside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Let `[x.item() for x in torch.linspace(0, rate, depth)]` have its values: they decide which paths are dropped."""
-    linspace, backward = torch.linspace, torch.Tensor.backward
-    torch.linspace, torch.Tensor.backward = _real(linspace), _not_trained
+    """Let `[x.item() for x in torch.linspace(0, rate, depth)]` have its values: they decide which paths are dropped.
+
+    So do those of a short `torch.arange(depth)`, of which widths are worked out.
+    """
+    linspace, arange, backward = torch.linspace, torch.arange, torch.Tensor.backward
+    torch.linspace, torch.arange, torch.Tensor.backward = _real(linspace), _known(arange, _STAGES), _not_trained
     try:
         with _RealStaysReal():
             yield
     finally:
-        torch.linspace, torch.Tensor.backward = linspace, backward
+        torch.linspace, torch.arange, torch.Tensor.backward = linspace, arange, backward
 
 
 def _not_trained(*_args: object, **_kwargs: object) -> None:
@@ -71,10 +76,12 @@ def known_numbers() -> Iterator[None]:
             setattr(torch, name, make)
 
 
-def _known(make: Callee[torch.Tensor]) -> Callee[torch.Tensor]:
+def _known(make: Callee[torch.Tensor], most_floats: int = 0) -> Callee[torch.Tensor]:
     def known(*args: object, **kwargs: object) -> torch.Tensor:
         made = make(*args, **kwargs)
-        if not isinstance(made, FakeTensor) or made.is_floating_point() or made.numel() > FEW:
+        if not isinstance(made, FakeTensor):
+            return made
+        if made.numel() > (most_floats if made.is_floating_point() else most_floats or FEW):
             return made
         with outside():
             values = make(*args, **{**kwargs, "device": "cpu"})
