@@ -689,7 +689,8 @@ def test_what_to_install_is_what_the_project_lists(
     text = f"import torch\nimport {module}\n\nclass Needs(torch.nn.Module):\n    hook = {module}.hook\n"
     write(tmp_path, needs=text)
     asked = missing(ask, tmp_path, "needs.py:Needs")
-    assert f"`{module}` is imported and not installed" in asked.fact
+    assert asked.fact.startswith(f"`{module}`, which ")
+    assert "is not installed in" in asked.fact
     assert asked.how.endswith(f"-m pip install {named}")
 
 
@@ -727,7 +728,7 @@ def test_a_library_of_another_version_is_named_with_the_one_that_is_wanted(tmp_p
     """
     write(tmp_path, old=text)
     asked = missing(ask, tmp_path, "old.py:Old")
-    assert "what is imported of `transformers` is not in the version that is installed (cannot import" in asked.fact
+    assert "imports of `transformers` is not in the version that is installed (cannot import" in asked.fact
     assert '-m pip install "transformers==4.8.1", the version that the file is written for' in asked.how
 
 
@@ -735,7 +736,7 @@ def test_a_module_that_a_library_has_no_more_is_named_too(tmp_path: Path, ask: A
     text = "import torch\nfrom torch._six_of_old import abcs\n\nclass Six(torch.nn.Module):\n    kind = abcs\n"
     write(tmp_path, six_net=text)
     asked = missing(ask, tmp_path, "six_net.py:Six")
-    assert "what is imported of `torch` is not in the version that is installed (No module named" in asked.fact
+    assert "imports of `torch` is not in the version that is installed (No module named" in asked.fact
 
 
 def test_a_default_dtype_is_that_of_its_own_model_alone(tmp_path: Path, ask: Ask) -> None:

@@ -289,7 +289,7 @@ def test_a_package_that_is_needed_and_missing_is_named_with_its_line(tmp_path: P
     write(tmp_path, net="import no_such_layers\n" + LINEAR.replace("nn.Linear(8, 8)", "no_such_layers.Fast(8, 8)"))
     said = failure(ask(tmp_path, "net.py:Net"))
     assert said.missing is not None
-    assert said.missing.fact.startswith("`no_such_layers` is imported and not installed")
+    assert said.missing.fact.startswith("`no_such_layers`, which ")
     assert said.location is not None
     assert said.location.line == 1
 

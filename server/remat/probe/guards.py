@@ -134,6 +134,14 @@ def error_location(error: BaseException) -> Location | None:
     return Location(own[-1].filename, own[-1].lineno or 1) if own else None
 
 
+def last_line(error: BaseException) -> str:
+    """Return the innermost line that an exception went through, of the user's or a library's but torch's own."""
+    place = error_location(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    others = [f for f in frames if not f.filename.startswith(("<", _OWN)) and "/torch/" not in f.filename]
+    return f"{place.path}:{place.line}" if place else f"{others[-1].filename}:{others[-1].lineno}" if others else "?"
+
+
 def is_users(path: str) -> bool:
     """Tell whether a file is neither a library's, nor Python's, nor ours."""
     if path.startswith(("<", _OWN)):

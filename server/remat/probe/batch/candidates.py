@@ -36,8 +36,7 @@ _PICTURES = re.compile(r".*(img|image|pixel|picture|frame)s?.*|x|inputs?|data|.*
 _FORECASTS = re.compile(r"(?:batch_)?x_(?P<mark>mark_)?(?P<part>enc|dec)")
 _TIME_FEATURES = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}
 """parts of a time that tell something, by how often values come"""
-_WORDS = 77  # of most texts for pictures
-_TEXT_LENGTHS = ("max_text_seq_length", "text_len", "caption_length")
+_WORDS, _TEXT_LENGTHS = 77, ("max_text_seq_length", "text_len", "caption_length")
 _LENGTHS = re.compile(r"(lengths?|.*_lengths?|lens?|seq_lens?)")
 
 

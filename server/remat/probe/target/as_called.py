@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from remat.probe.target.loading import File
 
 _SIZE = re.compile(r"(n|num|len)_?.*|.*(size|dim|vocab|tokens?|classes|features|channels|width|hidden).*")
+_NUMBER = re.compile(r"^(int|float)( \| None)?$|Optional\[(int|float)\]$|Union\[(int|float), None(Type)?\]$")
 _PLAIN = re.compile(r"int|float|str")  # `dict = None` stands for an empty one
 
 
@@ -42,6 +43,15 @@ def needed_of(callee: Callee[object]) -> list[inspect.Parameter]:
     """Return the parameters without a default."""
     several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     return [p for p in parameters_of(callee) if p.default is p.empty and p.kind not in several]
+
+
+def open_numbers(callee: Callee[object]) -> list[inspect.Parameter]:
+    """Return the numbers that are None by default: `n: int | None = None`."""
+    spelt = {
+        p: str(getattr(p.annotation, "__name__", p.annotation)) for p in parameters_of(callee) if p.default is None
+    }
+    texts = {p: str(p.annotation) if "Union" in text or "Optional" in text else text for p, text in spelt.items()}
+    return [p for p, text in texts.items() if _NUMBER.search(text)]
 
 
 def undecided(callee: Callee[object]) -> list[inspect.Parameter]:
@@ -67,17 +77,35 @@ def none_where_it_failed(error: BaseException, callee: object) -> set[str]:
     return names & {p.name for p in parameters_of(cast("Callee[object]", callee)) if p.default is None}
 
 
+def none_settings_read(error: BaseException, cls: object) -> set[str]:
+    """Return the settings of `cls` that are None, by default too, in the statements that an error went through."""
+    unset = {p.name for p in parameters_of(cast("Callee[object]", cls)) if p.default is None}
+    names: set[str] = set()
+    if not isinstance(cls, type) or not unset:
+        return names
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        held = {name for name, value in frame.f_locals.items() if isinstance(value, cls)}
+        for node in ast.walk(_statement_on(line, frame.f_code)) if held else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in held:
+                value = getattr(frame.f_locals[node.value.id], node.attr, node)
+                names |= {node.attr} if value is None and node.attr in unset else set()
+    return names
+
+
 def _names_on(line: int, function: object) -> set[str]:
     """Return the names that the innermost statement around a line of a function reads."""
+    return {n.id for n in ast.walk(_statement_on(line, function)) if isinstance(n, ast.Name)}
+
+
+def _statement_on(line: int, function: object) -> ast.AST:
     try:
         lines, first = inspect.getsourcelines(cast("Callee[object]", function))
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
-        return set()
+        return ast.Module([], [])
     at = line - first + 1
     around = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= at <= (n.end_lineno or n.lineno)]
-    innermost = min(around, key=lambda n: (n.end_lineno or n.lineno) - n.lineno, default=tree)
-    return {n.id for n in ast.walk(innermost) if isinstance(n, ast.Name)}
+    return min(around, key=lambda n: (n.end_lineno or n.lineno) - n.lineno, default=tree)
 
 
 def as_called(callee: object, file: File) -> Iterator[Arguments]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import itertools
-import re
-import typing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,17 +11,29 @@ from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
 from remat.probe.guards import error_location
+from remat.probe.target.absent_tokenizers import AbsentTokenizer
 from remat.probe.target.as_called import (
     as_called,
     as_trained,
     needed_of,
+    none_settings_read,
     none_where_it_failed,
+    open_numbers,
     parameters_of,
     undecided,
 )
+from remat.probe.target.asides import left_out
 from remat.probe.target.building import outside
 from remat.probe.target.call_sites import project_folders, sites
-from remat.probe.target.settings_files import attributes_read, holders, named_settings, spelled_settings, targets
+from remat.probe.target.config_classes import config_class
+from remat.probe.target.settings_files import (
+    holders,
+    named_settings,
+    nearly_all,
+    spelled_settings,
+    targets,
+)
+from remat.probe.target.settings_read import attributes_read
 from remat.probe.target.spelled import OPEN, listed, spelled, without_site
 from remat.probe.target.unwritten import nothing_written
 from remat.probe.target.ways import Arguments, HollowError, Ways
@@ -37,10 +46,6 @@ if TYPE_CHECKING:
     from remat.probe.target.loading import File
     from remat.probe.target.settings_files import Holder
 
-_CONFIG_NAMES = re.compile(
-    r"(config|cfg|conf|args|hparams|hps?|params|opts?|options|configuration|model_?(config|args|cfg|params)|.*_config|.*_args|.*_cfg)"
-)
-_CONFIG_CLASSES = re.compile(r".*(Config|Configuration|Args|Arguments|Hparams|HParams|Params|Options|Cfg|Settings)")
 _MOST_WAYS = 6
 _MOST_TOLD = 6  # defaults that a sentence lists
 _ENOUGH = 2  # entries by which a file of settings is recognised
@@ -128,7 +133,8 @@ def _as_set(asked: _Asked) -> Iterator[Arguments]:
 
 
 def _is_open(configs: Mapping[str, type | None]) -> bool:
-    return any(cls is not None and undecided(cast("Callee[object]", cls)) for cls in configs.values())
+    known = [cls for cls in configs.values() if cls is not None]
+    return AbsentTokenizer in known or any(undecided(cast("Callee[object]", cls)) for cls in known)
 
 
 def _ways_after(callee: Callee[object], file: File, error: Exception) -> list[Arguments]:
@@ -176,6 +182,9 @@ def _fails(asked: _Asked, error: Exception, said: tuple[str, ...], *, by_call: b
 def _left_unset(asked: _Asked, error: Exception, said: tuple[str, ...]) -> FactMissingError | None:
     """Ask for what is None by default, where that is why the model can't be made."""
     names = none_where_it_failed(error, asked.callee)
+    if names:  # what fails next for want of a number is asked for at once
+        names |= {p.name for p in open_numbers(asked.callee)}
+    names |= none_settings_read(error, asked.callee)
     if isinstance(error, HollowError):
         names = {p.name for p in parameters_of(asked.callee) if p.default is None}
     unset = [p for p in parameters_of(asked.callee) if p.name in names]
@@ -208,10 +217,18 @@ def _with_settings(asked: _Asked) -> Ways | None:
     if not wanted:
         return None
     found = _nearest(holders(wanted, asked.file), asked.file) if len(wanted) >= _ENOUGH else []
+    if len(found) == 1 and not found[0].is_file and _required(wanted, found[0]):
+        raise _lacking(asked, wanted, found[0])
     if len(found) == 1:
         said = found[0].said if found[0].is_file else f"the options of {found[0].said}"
         return Ways([Arguments((), ((name, found[0].make),), (f"{name} is read from {said}",))])
     fact = f"`{name}` of `{asked.name}(…)`, of which it reads {', '.join(sorted(wanted))}"
+    nearly = nearly_all(wanted, asked.file) if not found and len(wanted) >= _ENOUGH else None
+    if nearly is not None and _required(wanted, nearly):
+        raise _lacking(asked, wanted, nearly)
+    if nearly is not None:
+        said = f"{name} is read from the options of {nearly.said}"
+        return Ways([Arguments((), ((name, nearly.make),), (said,))], partial(_lacks, asked, wanted, nearly))
     if not found or not found[0].is_file:
         text = asked.inside.format(f"{asked.name}({name}={spelled_settings(wanted)})")
         raise FactMissingError(fact, asked.line(f"model={text}"), asked.place)
@@ -221,30 +238,34 @@ def _with_settings(asked: _Asked) -> Ways | None:
     raise FactMissingError(f"{fact}: {len(found)} files hold all of it", line, asked.place)
 
 
+def _lacks(
+    asked: _Asked, wanted: frozenset[str], holder: Holder, error: Exception, _said: tuple[str, ...]
+) -> FactMissingError | None:
+    return _lacking(asked, wanted, holder) if isinstance(error, AttributeError) else None
+
+
+def _lacking(asked: _Asked, wanted: frozenset[str], holder: Holder) -> FactMissingError:
+    """Ask for what the options of a script do not hold, the rest filled in with what they do."""
+    name, options = asked.open[0].name, holder.make()
+    for option in _required(wanted, holder):
+        delattr(options, option)
+    left = ", ".join(sorted(n for n in wanted if not hasattr(options, n)))
+    fact = f"`{left}` of `{name}`, which `{asked.name}(…)` reads; {holder.said} has the rest"
+    text = asked.inside.format(f"{asked.name}({name}={spelled_settings(wanted, options)})")
+    return FactMissingError(fact, asked.line(f"model={text}"), asked.place)
+
+
+def _required(wanted: frozenset[str], holder: Holder) -> set[str]:
+    """Return those of `wanted` that are options which a script requires, and neither it nor anybody gave."""
+    options = holder.make()
+    required = {option.lstrip("-").replace("-", "_") for option in left_out()} & wanted
+    return {name for name in required if getattr(options, name, name) is None}
+
+
 def _nearest(found: list[Holder], file: File) -> list[Holder]:
     """Prefer the one script in a folder around the file; those of projects inside of it are for models of their own."""
     around = [h for h in found if not h.is_file and Path(h.said).parent in file.path.parents]
     return around if len(around) == 1 else found
-
-
-def config_class(parameter: inspect.Parameter, callee: object, file: File) -> type | None:
-    """Return the configuration class that a parameter takes, as its annotation, the class or the file tells."""
-    annotated = _annotation(parameter, callee)
-    for kind in (annotated, *typing.get_args(annotated)):  # of several, the first
-        if isinstance(kind, type) and _is_config(kind):
-            return kind
-    if not _CONFIG_NAMES.fullmatch(parameter.name.lower()):
-        return None
-    own = getattr(callee, "config_class", None)
-    if isinstance(own, type):
-        return own
-    names = [s for s in file.plan.by_name if _CONFIG_CLASSES.fullmatch(s)]
-    exact = [n for n in names if n.lower().startswith(str(getattr(callee, "__name__", "")).lower())]
-    for name in [*exact, *(names if len(names) == 1 or not exact else [])]:
-        cls = file.look_up(name)
-        if isinstance(cls, type) and _is_config(cls):
-            return cls
-    return None
 
 
 def _configured(asked: _Asked) -> Ways:
@@ -255,23 +276,7 @@ def _configured(asked: _Asked) -> Ways:
         inside = asked.inside.format(f"{asked.name}({{}})")
         inner = arguments_for(cast("Callee[object]", cls), asked.file, asked.place, inside)
         makers.append((name, lambda cls=cls, inner=inner: inner.call(cls)))  # type: ignore[misc]
-        said += inner.said() or (f"{name} is {cls.__name__}() with its defaults",)
+        left = f"{name} is left out" if cls is AbsentTokenizer else f"{name} is {cls.__name__}() with its defaults"
+        said += inner.said() or (left,)
         question = question or inner.question
     return Ways([Arguments((), tuple(makers), tuple(said))], question)
-
-
-def _is_config(cls: type) -> bool:
-    if cls.__module__ == "builtins" or cls.__module__.split(".")[0] in {"torch", "argparse", "typing"}:
-        return False
-    return dataclasses.is_dataclass(cls) or bool(_CONFIG_CLASSES.fullmatch(cls.__name__))
-
-
-def _annotation(parameter: inspect.Parameter, callee: object) -> object:
-    annotation = parameter.annotation
-    if not isinstance(annotation, str):
-        return annotation
-    function = getattr(callee, "__init__", callee) if isinstance(callee, type) else callee
-    try:
-        return eval(annotation, getattr(function, "__globals__", {}))  # noqa: S307  (an annotation of the user's file)
-    except Exception:  # noqa: BLE001  (an annotation may name what only a type checker sees)
-        return None

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.built import FactMissingError
+from remat.probe.guards import user_location
+from remat.probe.target.absent_tokenizers import tiktoken_or_not
 from remat.probe.target.asides import note
 from remat.probe.target.no_weights import loaded_or_not
 
@@ -50,7 +52,8 @@ def _configs_without_hub(module: ModuleType) -> None:
             return load(name, *args, **kwargs)
         except OSError as error:
             how = f"download it once: hf download {name} config.json"
-            raise NotOnThisMachineError(f"config.json of {name}, which is not on this machine", how) from error
+            place = user_location(sys._getframe(1))
+            raise NotOnThisMachineError(f"config.json of {name}, which is not on this machine", how, place) from error
 
     kind.get_config_dict = classmethod(get_config_dict)
 
@@ -74,6 +77,12 @@ def _hub_without_weights(module: ModuleType) -> None:
 
 def _safetensors_or_not(module: ModuleType) -> None:
     _set(module, "load_file", loaded_or_not(cast("Callee[object]", module.load_file)))
+
+
+def _boxes_at_once(module: ModuleType) -> None:
+    """torchvision.ops.boxes: on a GPU, boxes of all classes are thinned out at once; on the CPU, a class at a time."""
+    if hasattr(module, "_batched_nms_coordinate_trick"):
+        _set(module, "_batched_nms_vanilla", module._batched_nms_coordinate_trick)
 
 
 def _any_docstring(module: ModuleType) -> None:
@@ -134,6 +143,8 @@ _WHEN_IMPORTED: dict[str, Callable[[ModuleType], None]] = {
     "timm.models._builder": _timm_without_hub,
     "huggingface_hub": _hub_without_weights,
     "safetensors.torch": _safetensors_or_not,
+    "tiktoken.registry": tiktoken_or_not,
+    "torchvision.ops.boxes": _boxes_at_once,
 }
 _DEFERRED = {
     "torch_dtype",

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING
 
 from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
-from remat.probe.target.distributions import distribution, pinned
+from remat.probe.target.distributions import INSTALLED, not_importable
 from remat.probe.target.packages import module_name, read
+from remat.probe.target.spec import given_names
 from remat.probe.target.statements import Plan, Statement, When, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from types import CodeType
-
-_INSTALLED = {"site-packages", "dist-packages"}
-
 
 _LOADED: dict[str, File] = {}
 """by path, as `sys.modules` is by name: a file is loaded once in a process"""
@@ -43,7 +41,7 @@ class Project:
     outside: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def holds(self, path: Path) -> bool:
-        return not _INSTALLED.intersection(path.parts) and any(path.is_relative_to(folder) for folder in self.folders)
+        return not INSTALLED.intersection(path.parts) and any(path.is_relative_to(folder) for folder in self.folders)
 
     def file(self, path: Path) -> File:
         """Load a file, or return it if that was done. Raises what its statements raise."""
@@ -86,6 +84,8 @@ class File:
         self.failed: dict[int, BaseException] = {}
         self.stars: list[ModuleType] = []
         self.open: set[int] = set()
+        self.given: dict[str, object] = {}
+        """what a comment in it says that names stand for"""
 
     def twin(self) -> File:
         """Return a copy, so that what is worked out in it is forgotten with it."""
@@ -99,6 +99,7 @@ class File:
     def begin(self) -> None:
         """Run what can't wait. What fails here is said when it turns out to be needed."""
         namespace = vars(self.module)
+        namespace.update(self.given)
         namespace["__builtins__"] = OnDemand(self.look_up)
         namespace["__getattr__"] = self.attribute
         for number, statement in enumerate(self.plan.statements[: self.plan.top]):
@@ -113,9 +114,13 @@ class File:
         try:
             return self._look_up(name)
         except FileNotFoundError as error:
-            if self.open:  # what is asked for is the name that the model reads, not the one that a file is read into
-                raise
+            if self.open and not self._in_class():
+                raise  # what is asked for is the name that the model reads, not the one that a file is read into
             raise self._of_data(name, error) from error
+
+    def _in_class(self) -> bool:
+        """Tell whether what runs now only defines a class: what that reads can be said, the class can not."""
+        return all(isinstance(self.plan.statements[n].node, ast.ClassDef | ast.FunctionDef) for n in self.open)
 
     def _of_data(self, name: str, error: FileNotFoundError) -> Exception:
         number = next(iter(self.plan.by_name.get(name, [])), 0)
@@ -139,6 +144,9 @@ class File:
         for star in self.stars:
             if not name.startswith("_") and hasattr(star, name):
                 return getattr(star, name)
+        for number, error in self.failed.items():
+            if _is_star(self.plan.statements[number]):  # the name may be one of those
+                raise error
         raise KeyError(name)
 
     def attribute(self, name: str) -> object:
@@ -160,7 +168,8 @@ class File:
         except KeyError as error:  # would be taken for a name that is bound nowhere
             raise RuntimeError(f"KeyError: {error}") from error
         except ImportError as error:
-            raise self._not_importable(statement, error) from error
+            place = Location(str(self.path), statement.node.lineno)
+            raise not_importable(error, place, self.project.folders) from error
         finally:
             self.open.discard(number)
         self.done.add(number)
@@ -190,29 +199,6 @@ class File:
             place = getattr(sys.modules[root], "__file__", None)
             return place is not None and self.project.holds(Path(place))
         return any((Path(f) / root).is_dir() or (Path(f) / f"{root}.py").is_file() for f in self.project.folders)
-
-    def _not_importable(self, statement: Statement, error: ImportError) -> Exception:
-        name = (error.name or "").split(".")[0]
-        place = Location(str(self.path), statement.node.lineno)
-        python = sys.executable
-        if name and _installed_elsewhere(error):
-            what = distribution(name, self.project.folders)
-            fact = f"what is imported of `{name}` is not in the version that is installed ({error.msg})"
-            wanted = f'{python} -m pip install "{what}{pinned(what, self.project.folders) or "==…"}"'
-            return FactMissingError(fact, f"{wanted}, the version that the file is written for", place)
-        if not isinstance(error, ModuleNotFoundError) or not name or importlib.util.find_spec(name) is not None:
-            return error
-        fact = f"`{name}` is imported and not installed in {python}"
-        install_ = f"{python} -m pip install {distribution(name, self.project.folders)}"
-        return FactMissingError(fact, install_, place)
-
-
-def _installed_elsewhere(error: ImportError) -> bool:
-    """Tell whether a library is there, and a name or a module of it is not."""
-    name = (error.name or "").split(".")[0]
-    spec = importlib.util.find_spec(name) if isinstance(error, ModuleNotFoundError) and name != error.name else None
-    place = error.path or (spec.origin if spec is not None else None)
-    return place is not None and bool(_INSTALLED.intersection(Path(place).parts))
 
 
 def _define(module: object) -> None:
@@ -271,6 +257,7 @@ class _Loader:
             return
         file = File(self.path, module, plan(tree), self.project)
         _LOADED[str(self.path)] = file
+        file.given = given_names(text, self.path)
         file.begin()
 
 

@@ -20,6 +20,7 @@ from remat.probe.built import Built, FactMissingError, Inputs
 from remat.probe.libraries import is_hugging_face, unwrapped, without_adapters
 from remat.probe.simulated.fakes import cast_module
 from remat.probe.target.asides import left_out, set_aside
+from remat.probe.target.asked_for import made_or_asked
 from remat.probe.target.building import building, known_numbers
 from remat.probe.target.defaults import enter
 from remat.probe.target.packages import read
@@ -107,7 +108,7 @@ def _once(made: Made) -> nn.Module:
     enter(made.dtype)
     with building():
         try:
-            model = made.make()
+            model = made_or_asked(made.make, made.spec, made.place)
         except (TypeError, NameError, AttributeError) as error:
             if options := left_out():
                 given = " ".join(f"{option} …" for option in options)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import reduce
+from types import FunctionType
+from typing import TYPE_CHECKING, TypeGuard
 
 from torch import nn
 
+from remat.probe.built import FactMissingError
 from remat.probe.target.statements import dotted
 
 if TYPE_CHECKING:
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
 
 _LOADS = {"from_pretrained", "from_config"}
 _WRAPS = {"get_peft_model"}
+_AROUND = {"DataParallel", "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel"}
+_MODELS = {"model", "net", "network"}
+_DEEPEST = 3
 
 
 def call_on(file: File, tree: ast.Module, line: int) -> ast.Call | None:
@@ -32,6 +40,7 @@ def lines_that_make(file: File, tree: ast.Module) -> dict[int, str]:
     """Where each variable gets its model at last, and its name: training scripts have one, mostly."""
     seen = _seen(tree)
     making = [a for a in seen.assigned if _makes(file, a.call)]
+    making += [a for a in seen.assigned if a.names & _MODELS and not making and _makes_by_function(file, a.call)]
     builders = {
         function
         for a in making
@@ -45,7 +54,8 @@ def lines_that_make(file: File, tree: ast.Module) -> dict[int, str]:
     ]:
         for name in made.names:
             last[name] = max(made.line, last.get(name, 0))
-    return {line: name for name, line in last.items()}
+    trained = {name: line for name, line in last.items() if name in seen.trained}
+    return {line: name for name, line in (trained or last).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class _Seen:
 
     assigned: list[_Assigned] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
+    trained: set[str] = field(default_factory=set)
+    """names whose parameters, or those of their parts, somebody asks for"""
     returned: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -77,6 +89,8 @@ def _seen(tree: ast.Module) -> _Seen:
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not in_class:
             names = frozenset(t.id for t in node.targets if isinstance(t, ast.Name))
             seen.assigned.append(_Assigned(node.value, names, node.lineno, inside))
+        elif isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
+            seen.trained.add(dotted(node.value).split(".")[0])
         elif isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
             for function in inside:
                 seen.returned.setdefault(function, set()).add(node.value.id)
@@ -102,7 +116,7 @@ def _makes_module(file: File, call: ast.Call) -> bool:
     while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
         call = call.func.value
     root, *rest = dotted(call.func).split(".")
-    if not root.isidentifier():
+    if not root.isidentifier() or (rest or [root])[-1] in _AROUND:
         return False
     try:
         thing = file.look_up(root)
@@ -111,6 +125,51 @@ def _makes_module(file: File, call: ast.Call) -> bool:
     except Exception:  # noqa: BLE001 - the file's own code runs to bind the name
         return False
     return isinstance(thing, type) and issubclass(thing, nn.Module)
+
+
+def _makes_by_function(file: File, call: ast.Call) -> bool:
+    """Tell whether what is called is a function that returns a module, as its source or annotation says."""
+    root, *rest = dotted(call.func).split(".")
+    try:
+        thing = file.look_up(root)
+        for part in rest:
+            thing = getattr(thing, part)
+    except Exception:  # noqa: BLE001 - the file's own code runs to bind the name
+        return False
+    return _returns_module(thing)
+
+
+def _returns_module(function: object, depth: int = 0) -> bool:
+    if not isinstance(function, FunctionType) or depth > _DEEPEST:
+        return False
+    annotated = function.__annotations__.get("return")
+    if isinstance(annotated, type) and issubclass(annotated, nn.Module):
+        return True
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    assigned = {
+        name.id: n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) for name in n.targets if _is_name(name)
+    }
+    for node in (n.value for n in ast.walk(tree) if isinstance(n, ast.Return)):
+        value = assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+        made = _global(function, dotted(value.func)) if isinstance(value, ast.Call) else None
+        if (isinstance(made, type) and issubclass(made, nn.Module)) or _returns_module(made, depth + 1):
+            return True
+    return False
+
+
+def _is_name(node: ast.expr) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
+def _global(function: FunctionType, name: str) -> object:
+    root, *rest = name.split(".")
+    try:
+        return reduce(getattr, rest, eval(root, function.__globals__))  # noqa: S307  (a name of the user's file)
+    except (NameError, AttributeError, SyntaxError, KeyError, FactMissingError):
+        return None
 
 
 def _loads_model(call: ast.Call) -> bool:

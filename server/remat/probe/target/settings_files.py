@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
-import inspect
-import itertools
 import json
+import math
 import re
-import textwrap
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from remat.probe.built import FactMissingError
 from remat.probe.target.call_sites import files_near, project_folders
 from remat.probe.target.packages import text_of
 from remat.probe.target.scopes import evaluate_in, scopes_around
+from remat.probe.target.spelled import literal
 from remat.probe.target.statements import dotted
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _METHODS = {"get", "items", "keys", "values", "pop", "copy", "update", "to_dict"
 _SUFFIXES = {".json", ".yaml", ".yml"}
 _NAMING = ("name", "type", "class", "class_name", "model", "arch")
 _LARGEST, _DEEPEST = 200_000, 4
+_MOST_OF_ALL = 0.75  # of what is read: the options of a script that has so much are meant
 
 
 class Settings(dict[str, object]):
@@ -51,47 +52,14 @@ class Holder:
     is_file: bool
 
 
-def attributes_read(callee: object, name: str, file: File, depth: int = 0) -> frozenset[str]:
-    """Return what a class or function reads of its parameter: `a` of `name.a`, `a.b` of `name.a.b`, and of items.
-
-    What it hands the parameter on to is read as well, as far as the file knows it.
-    """
-    function = getattr(callee, "__init__", callee) if isinstance(callee, type) else callee
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))  # type: ignore[arg-type]
-    except (OSError, TypeError, SyntaxError):
-        return frozenset()
-    paths = {p for n in ast.walk(tree) if isinstance(n, ast.Attribute | ast.Subscript) and (p := _path(n, name))}
-    if depth < _DEEPEST:
-        for inner, parameter in _handed_on(tree, name, file):
-            paths |= attributes_read(inner, parameter, file, depth + 1)
-    paths = {".".join(itertools.takewhile(lambda part: part not in _METHODS, p.split("."))) for p in paths} - {""}
-    return frozenset(p for p in paths if not any(other.startswith(f"{p}.") for other in paths))
-
-
-def _handed_on(tree: ast.Module, name: str, file: File) -> Iterator[tuple[object, str]]:
-    """Yield what is called with the whole of `name`, and the name of its parameter."""
-    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
-        given = [*enumerate(call.args), *((k.arg, k.value) for k in call.keywords)]
-        at = next((key for key, value in given if isinstance(value, ast.Name) and value.id == name), None)
-        if at is None:
-            continue
-        try:
-            callee = evaluate_in(file, call.func, [])
-            parameters = list(inspect.signature(cast("Callee[object]", callee)).parameters)
-        except (Exception, SystemExit):  # noqa: BLE001, S112  (any code of the user's)
-            continue
-        if isinstance(at, str) or at < len(parameters):
-            yield callee, at if isinstance(at, str) else parameters[at]
-
-
-def spelled_settings(wanted: frozenset[str]) -> str:
-    """`Namespace(width=…, model=Namespace(depth=…))`, for the user to fill in."""
+def spelled_settings(wanted: frozenset[str], known: object = None) -> str:
+    """`Namespace(width=…, model=Namespace(depth=…))`, for the user to fill in what is not known."""
     firsts = dict.fromkeys(sorted(name.split(".")[0] for name in wanted))
     parts = []
     for first in firsts:
         inner = frozenset(name.removeprefix(f"{first}.") for name in wanted if name.startswith(f"{first}."))
-        parts.append(f"{first}={spelled_settings(inner) if inner else '…'}")
+        text = literal(getattr(known, first)) if hasattr(known, first) else None
+        parts.append(f"{first}={spelled_settings(inner) if inner else text or '…'}")
     return f"Namespace({', '.join(parts)})"
 
 
@@ -102,6 +70,14 @@ def holders(wanted: frozenset[str], file: File) -> list[Holder]:
     covering = [path for path in _files(file) if _covers(path, wanted)]
     files = [Holder(lambda p=p: read_settings(p), _named_from(p, file), is_file=True) for p in covering]  # type: ignore[misc]
     return files or list(_command_lines(wanted, file))
+
+
+def nearly_all(wanted: frozenset[str], file: File) -> Holder | None:
+    """Return the options of the script that has most of `wanted`; those that train before others."""
+    least = math.ceil(_MOST_OF_ALL * len(wanted))
+    found = list(_command_lines(wanted, file, least))
+    found.sort(key=lambda holder: ("train" not in Path(holder.said).name, len(Path(holder.said).parts)))
+    return next(iter(found), None)
 
 
 def targets(name: str, file: File) -> Iterator[tuple[str, dict[str, object]]]:
@@ -196,11 +172,12 @@ def _has(value: object, path: list[str]) -> bool:
     return path[0] in entries and _has(cast("Mapping[str, object]", entries)[path[0]], path[1:])
 
 
-def _command_lines(wanted: frozenset[str], file: File) -> Iterator[Holder]:
-    """Yield the options of scripts, with their defaults, that have every one of `wanted`."""
+def _command_lines(wanted: frozenset[str], file: File, least: int | None = None) -> Iterator[Holder]:
+    """Yield the options of scripts, with their defaults, that have every one of `wanted`, or `least` of them."""
+    least = len(wanted) if least is None else least
     for path in files_near(file):
         text = text_of(path) if path.stat().st_size < _LARGEST else ""
-        if "parse_args(" not in text or not all(name in text for name in wanted):
+        if "add_argument(" not in text or sum(name in text for name in wanted) < least:
             continue
         try:
             tree = ast.parse(text)
@@ -218,19 +195,24 @@ def _command_lines(wanted: frozenset[str], file: File) -> Iterator[Holder]:
                 options_there = options()
             except (Exception, SystemExit):  # noqa: BLE001, S112
                 continue
-            if _has_all(options_there, wanted):
+            if sum(_has(options_there, name.split(".")) for name in wanted) >= least:
                 yield Holder(options, str(path), is_file=False)
-
-
-def _path(node: ast.expr, name: str) -> str:
-    """`a.b` of `name.a.b` and `name["a"]["b"]`; an empty text for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        if isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-        elif isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            parts.append(node.slice.value)
+                break
         else:
-            parts.clear()
-        node = node.value
-    return ".".join(reversed(parts)) if isinstance(node, ast.Name) and node.id == name else ""
+            spelt = _spelt_options(tree)
+            if sum(name in spelt for name in wanted) >= least:
+                yield Holder(lambda spelt=spelt: Namespace(**spelt), str(path), is_file=False)  # type: ignore[misc]
+
+
+def _spelt_options(tree: ast.Module) -> dict[str, object]:
+    """Return options that a file adds to a parser of somebody else's, with the defaults that are written down."""
+    spelt: dict[str, object] = {}
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and dotted(n.func).endswith(".add_argument")):
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        flags = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
+        dest = named.get("dest") or ast.Constant(max(flags, key=len, default="").lstrip("-").replace("-", "_"))
+        switch = {"store_true": False, "store_false": True}.get(getattr(named.get("action"), "value", ""))
+        default = named.get("default", ast.Constant(switch))
+        with contextlib.suppress(ValueError):
+            spelt[str(ast.literal_eval(dest))] = ast.literal_eval(default)
+    return spelt

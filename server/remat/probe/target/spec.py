@@ -6,6 +6,8 @@ import ast
 import io
 import re
 import tokenize
+from argparse import Namespace
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +17,7 @@ from remat.probe.target.statements import holds_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 _START = re.compile(r"#\s*remat:\s*probe\b\s*")
 _DTYPES = ("fp32", "fp16", "bf16")
@@ -66,6 +69,15 @@ def spec_of(text: str, path: str, node: ast.ClassDef | ast.FunctionDef | None) -
     mine = [spec for spec in found if owned.get(spec.line) == name]
     common = [spec for spec in found if spec.line not in owned]
     return next(iter([*mine, *common]), NOTHING)
+
+
+def given_names(text: str, path: Path) -> dict[str, object]:
+    """Return what comments of a file say that its names stand for, as far as that can be told without the file."""
+    given: dict[str, object] = {}
+    for names in (spec.names for spec in specs(text, str(path)) if spec.names is not None):
+        with suppress(NameError):
+            given |= eval(compile(names, str(path), "eval"), {"Namespace": Namespace})  # noqa: S307  (for us)
+    return given
 
 
 def owner(text: str, spec: Spec) -> str | None:
