@@ -64,8 +64,8 @@ export function placeOfWritten(variants: readonly { readonly name: string }[]): 
   return variants.findIndex(({ name }) => name === nameOfWay(AS_WRITTEN));
 }
 
-export function variantOf({ gpu: _, gradAccum, ...knobs }: Knobs, checkpointing = knobs.checkpointing): Variant {
-  return { ...knobs, gradAccum: gradAccum ?? 1, checkpointing, name: nameOfWay(checkpointing) };
+export function variantOf({ gpu: _, ...knobs }: Knobs, checkpointing = knobs.checkpointing): Variant {
+  return { ...knobs, checkpointing, name: nameOfWay(checkpointing) };
 }
 
 /** The knobs that make `variant`. */
@@ -78,7 +78,7 @@ export function knobsOf(variant: Variant, gpu: string | null): Knobs {
     optimizer: variant.optimizer ?? AS_WRITTEN,
     batch: variant.batch ?? null,
     seq: variant.seq ?? null,
-    gradAccum: (variant.gradAccum ?? 1) > 1 ? (variant.gradAccum ?? 1) : null,
+    gradAccum: variant.gradAccum ?? null,
     loraRank: variant.loraRank ?? null,
     worldSize: variant.worldSize ?? null,
     sharding: variant.sharding ?? "none",

@@ -14,7 +14,7 @@ export interface Variant {
   readonly optimizer?: string;
   readonly batch?: number | null;
   readonly seq?: number | null;
-  readonly gradAccum?: number;
+  readonly gradAccum?: number | null;
   readonly loraRank?: number | null;
   readonly loraTargets?: readonly string[];
   readonly worldSize?: number | null;

@@ -32,7 +32,7 @@ class Given(TypedDict):
     dtype: tuple[str, ...] | None
     autocast: tuple[str, ...] | None
     optimizer: tuple[str, ...]
-    grad_accum: tuple[int, ...]
+    grad_accum: tuple[int, ...] | None
     lora_rank: tuple[int, ...] | None
     world_size: tuple[int, ...] | None
     sharding: str
@@ -110,7 +110,10 @@ _OPTIONS = (
         "or -forloop behind.  [default: as the target says, else adamw]",
     ),
     click.option(
-        "--grad-accum", callback=_POSITIVE, default="1", metavar="N,…", help="Batches for each optimizer step."
+        "--grad-accum",
+        callback=_POSITIVE,
+        metavar="N,…",
+        help="Batches for each optimizer step.  [default: as the code has it]",
     ),
     click.option(
         "--lora-rank", callback=_POSITIVE, metavar="R,…", help="Train LoRA adapters of this rank (needs peft)."

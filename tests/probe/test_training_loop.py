@@ -149,9 +149,9 @@ def test_its_optimizer_is_the_one_it_makes(line: str, optimizer: str | None, tmp
     assert built(tmp_path, LOADER, line).optimizer == optimizer
 
 
-def test_an_optimizer_without_a_name_here_is_said_to_be_replaced(tmp_path: Path) -> None:
+def test_an_optimizer_without_a_name_here_is_made_as_the_script_makes_it(tmp_path: Path) -> None:
     told = answer(built(tmp_path, LOADER, "opt = torch.optim.NAdam(net.parameters())"))
-    assert "the optimizer is AdamW instead of NAdam, which train.py:24 makes" in told.assumptions
+    assert "the optimizer is NAdam, as train.py:24 makes it (--optimizer)" in told.assumptions
 
 
 @pytest.mark.parametrize(

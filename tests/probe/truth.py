@@ -45,7 +45,7 @@ def own_bytes(model: nn.Module) -> int:
 def train(built: Built, variant: Variant, model: nn.Module) -> None:
     optimizer = make_optimizer(variant.optimizer, [p for p in model.parameters() if p.requires_grad], built)
     for _ in range(2):
-        for _ in range(variant.grad_accum):
+        for _ in range(variant.grad_accum or 1):
             batch = make_batch(built, variant, model)
             with torch.autocast("cpu", dtype_of(variant.autocast)) if variant.autocast else nullcontext():
                 loss = built.make_loss(model(*batch.args, **batch.kwargs), batch)

@@ -95,7 +95,7 @@ function made(): Fields {
     dtype: choice("dtype", DTYPES),
     autocast: choice("autocast", AUTOCASTS),
     optimizer: choice("optimizer", OPTIMIZERS),
-    gradAccum: number("gradAccum", "1"),
+    gradAccum: number("gradAccum", "As written"),
     loraRank: number("loraRank", "No LoRA"),
     worldSize: number("worldSize", "One process"),
     sharding: choice("sharding", SHARDINGS),

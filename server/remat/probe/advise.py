@@ -221,7 +221,7 @@ def _levers(base: Variant, result: VariantResult, card: Card | None) -> Iterator
     if base.autocast is None and base.dtype is None:
         yield from _half_precision(base, card)
     if base.batch is not None and base.batch > 1 and base.batch % 2 == 0:
-        half = replace(base, name="accumulate", batch=base.batch // 2, grad_accum=2 * base.grad_accum)
+        half = replace(base, name="accumulate", batch=base.batch // 2, grad_accum=2 * result.grad_accum)
         yield f"halve the batch to {half.batch} and accumulate {half.grad_accum} of them", half
 
 

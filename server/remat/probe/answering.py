@@ -112,12 +112,16 @@ def _settled(built: Built, variant: Variant) -> Variant:
     if optimizer == AS_WRITTEN and built.make_optimizer is None and built.optimizer is not None:
         optimizer = built.optimizer
     autocast = None if variant.autocast == "none" else variant.autocast or built.autocast
-    return replace(variant, autocast=autocast, optimizer=optimizer)
+    return replace(variant, autocast=autocast, optimizer=optimizer, grad_accum=variant.grad_accum or built.grad_accum)
 
 
 def _explained(built: Built, asked: Variant, result: VariantResult) -> VariantResult:
     """With why the target's own settings are what they are, where the variant leaves them to it."""
-    left = [("autocast", asked.autocast is None), ("optimizer", asked.optimizer == AS_WRITTEN)]
+    left = [
+        ("autocast", asked.autocast is None),
+        ("optimizer", asked.optimizer == AS_WRITTEN),
+        ("grad_accum", asked.grad_accum is None),
+    ]
     said = [built.origins[name] for name, is_left in left if is_left and name in built.origins]
     own = built.make_optimizer or built.optimizer or "optimizer" in built.origins
     if asked.optimizer == AS_WRITTEN and not own:

@@ -37,6 +37,26 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Habits:
+    """What a training loop does beside forward, backward and the optimizer's step, as far as it takes memory."""
+
+    clips: bool = False
+    """the norm of the gradients is clipped before each step"""
+    keeps_gradients: bool = False
+    """`zero_grad(set_to_none=False)`: they stay, as zeros"""
+    clears_late: bool = False
+    """gradients are cleared between forward and backward, so that the last step's are there during forward"""
+    clears_all: bool = False
+    """`model.zero_grad()`: those that no optimizer has are cleared too"""
+    retains_graph: bool = False
+    """`backward(retain_graph=True)`: what the graph keeps lives as long as the loss, to the end of the next forward"""
+    copies: int = 0
+    """of the model that a moving average keeps"""
+    drops_output: bool = False
+    """the model's output has no name that would keep it alive"""
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """How to make the model, its batch and its loss.
 
@@ -62,6 +82,9 @@ class Built:
     holds_outputs: bool = False
     """the loop keeps the model's output until the next forward has returned (`out = model(...)` in a plain loop);
     Hugging Face's Trainer does not"""
+    grad_accum: int = 1
+    """batches for each step of the optimizer, where the variant says nothing"""
+    habits: Habits = field(default_factory=Habits)
     step_is_a_function: bool = False
     """each step runs in a function of its own, so what it holds ends with it, not with the next forward"""
     assumptions: tuple[str, ...] = ()

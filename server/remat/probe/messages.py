@@ -57,7 +57,8 @@ class Variant:
     sgd*, adam and adamw may end in -foreach, -fused or -forloop"""
     batch: int | None = None
     seq: int | None = None
-    grad_accum: int = 1
+    grad_accum: int | None = None
+    """batches for each step of the optimizer"""
     lora_rank: int | None = None
     lora_targets: tuple[str, ...] = ()
     world_size: int | None = None
@@ -237,6 +238,8 @@ class VariantResult:
     """samples in the batch that was made, of one of `grad_accum`"""
     seq: int | None = None
     """its tokens in a sequence; None where it has none, as with images"""
+    grad_accum: int = 1
+    """batches for each step of the optimizer"""
     ranks: tuple[RankFigures, ...] = ()
     """measured only: of each rank, where several ran together; the result's own figures are those that took most"""
 

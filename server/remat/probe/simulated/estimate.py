@@ -122,7 +122,9 @@ def side_by_side(
         world.enter_context(watching(trace, modules))
         world.enter_context(trace)
         several = SideBySide(optimizers, trace.apart) if len(optimizers) > 1 else None
-        run_steps(built, replace(ranks.variant, optimizer=optimizers[0]), model, trace, Loop(side_by_side=several))
+        accumulated = min(variant.grad_accum or built.grad_accum, 2)  # a third batch finds what the second found
+        as_run = replace(ranks.variant, optimizer=optimizers[0], grad_accum=accumulated)
+        run_steps(built, as_run, model, trace, Loop(side_by_side=several))
         ranks.tell(model)
     settle_categories(trace.log)
     logs = (trace.log,) if several is None else (of_lane(trace.log, lane) for lane in range(len(optimizers)))

@@ -34,6 +34,11 @@ def _made(name: str, parameters: list[nn.Parameter], built: Built) -> torch.opti
     if name == AS_WRITTEN:
         make = built.make_optimizer or torch.optim.AdamW
         return make(parameters)
+    return named(name, parameters)
+
+
+def named(name: str, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """An optimizer by its name as in `Variant.optimizer`, with torch's own settings."""
     if name == "adamw-8bit":
         return EightBit(parameters)
     base, _, form = name.partition("-")

@@ -63,6 +63,7 @@ def result_of(
         verified=torch.__version__.startswith("2.13."),
         timeline=timeline(log, peaks.event),
         world_size=variant.world_size,
+        grad_accum=variant.grad_accum or built.grad_accum,
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from remat.probe.built import Built
+    from remat.probe.built import Built, Habits
     from remat.probe.messages import Variant
 
 STEPS = 2
@@ -62,29 +62,45 @@ def run_steps(built: Built, variant: Variant, model: nn.Module, watcher: Watcher
     parameters = [p for p in model.parameters() if p.requires_grad]
     names = [variant.optimizer] if side_by_side is None else side_by_side.optimizers
     optimizers = [made for name in names if (made := make_optimizer(name, parameters, built)) is not None]
+    copies = _copied(model, built.habits.copies, watcher)
     held: object = None
     for step in range(loop.steps):
-        for _ in range(variant.grad_accum):
+        for number in range(variant.grad_accum or built.grad_accum):
             watcher.begin("data", step)
             batch = _moved(make_batch(built, variant, model), device)
             _track_batch(batch, watcher)
             watcher.begin("forward", step)
             loss, output = _forward(built, variant, model, batch, "cpu" if device is None else device.type)
-            held = output if built.holds_outputs else None
+            held = (output if built.holds_outputs else None, loss if built.habits.retains_graph else None)
             del output
             watcher.end_forward()
             watcher.begin("backward", step)
-            loss.backward()
+            if built.habits.clears_late and number == 0:
+                _clear(optimizers, built.habits, parameters)
+            loss.backward(retain_graph=built.habits.retains_graph)
             del loss, batch
             for parameter in parameters:
                 if parameter.grad is not None:
                     watcher.track(parameter.grad, "grad", "gradients")
         if optimizers:
             watcher.begin("optimizer", step)
+            if built.habits.clips and variant.world_size is None:
+                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             _update(optimizers, watcher, side_by_side)
+            if not built.habits.clears_late:
+                _clear(optimizers, built.habits, parameters)
         if built.step_is_a_function:
             held = None
-    del held
+    del held, copies
+
+
+def _copied(model: nn.Module, count: int, watcher: Watcher) -> list[torch.Tensor]:
+    """Copies of a model that a moving average keeps: of its parameters and buffers, without gradients."""
+    own = [*model.parameters(), *model.buffers()]
+    copies = [tensor.detach().clone() for _ in range(count) for tensor in own]
+    for copy in copies:
+        watcher.track(copy, "copy", "buffers")
+    return copies
 
 
 def _update(optimizers: list[torch.optim.Optimizer], watcher: Watcher, side_by_side: SideBySide | None) -> None:
@@ -95,8 +111,17 @@ def _update(optimizers: list[torch.optim.Optimizer], watcher: Watcher, side_by_s
         _track_state(optimizer, watcher)
     if side_by_side is not None:
         side_by_side.apart(None)
+
+
+def _clear(optimizers: list[torch.optim.Optimizer], habits: Habits, parameters: list[nn.Parameter]) -> None:
     for optimizer in optimizers:
-        optimizer.zero_grad()
+        if habits.keeps_gradients:
+            optimizer.zero_grad(set_to_none=False)
+        else:
+            optimizer.zero_grad()
+    if habits.clears_all and not habits.keeps_gradients:
+        for parameter in parameters:
+            parameter.grad = None
 
 
 def _step(optimizer: torch.optim.Optimizer) -> None:

@@ -16,8 +16,8 @@ _LONGEST = 60
 
 @dataclass(slots=True)
 class Course:
-    """How a script's model got on: what was followed, what was not, and what is said of it. `name`: what the model is
-    called where it is trained.
+    """How a script's model got on: what was followed, what was not, and what is said of it. `names`: what the model is
+    called, by the line of each function that it is followed in; 0: at the top.
     """
 
     file: File
@@ -25,7 +25,7 @@ class Course:
     left: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
     has_switch: bool = False
-    name: str = ""
+    names: dict[int, str] = field(default_factory=dict)
 
     def sentences(self) -> tuple[str, ...]:
         followed = [f"the model is changed as the script does it: {', '.join(self.done)}"] if self.done else []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
 from remat.probe.target.course import Course
 from remat.probe.target.packages import read
-from remat.probe.target.scopes import evaluate_in, from_here_on, scopes_around
+from remat.probe.target.scopes import evaluate_in, from_here_on, line_of_function, scopes_around
 from remat.probe.target.statements import dotted, holds_training, is_main_guard
 from remat.probe.target.switches import Switch, by_trainer, is_switch, switched
 from remat.probe.target.switches import said as said_of
@@ -61,6 +60,9 @@ class Following:
         self.course.beside += said_of(found)
         return switched(model, found, lambda given: evaluate_in(self.file, given, scopes_around(tree, given)))
 
+    def names(self) -> dict[int, str]:
+        return {} if self.course is None else self.course.names
+
     def said(self) -> tuple[str, ...]:
         return () if self.course is None else self.course.sentences()
 
@@ -90,10 +92,12 @@ class _Walk:
         self.name = ""
         self.leading: set[str] = set()  # names of parts of the model
         self.functions = 0
+        self.function = 0  # its line, as of the one that is followed now
         self.local: Local
 
     def from_making(self, there: Whereabouts) -> None:
         self.functions += 1
+        self.function = line_of_function(there.scopes)
         self.local = from_here_on(self.course.file, there.scopes, there.call, there.body)
         self.local.give(PLACE, self.model)
         self._become(there.value)
@@ -122,13 +126,9 @@ class _Walk:
 
     def _call_it(self, name: str) -> None:
         self.name, self.leading = name, set()
-        self.course.name = name or self.course.name
-        root, *rest = name.split(".")
-        holder: object = self.model
-        for part in reversed(rest):
-            holder = SimpleNamespace(**{part: holder})
-        if root:
-            self.local.give(root, holder)
+        if name:
+            self.course.names[self.function] = name
+            self.local.give_within(name, self.model)
 
     def block(self, statements: Sequence[ast.stmt]) -> bool:
         """Follow statements in turn; True where the model is returned. Raises `_TrainedError` where training begins."""
@@ -273,6 +273,7 @@ class _Walk:
         tree = ast.parse(read(self.course.file.path))
         twin = next(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno == function.lineno)
         self.local = from_here_on(self.course.file, [*scopes_around(tree, twin), twin], None, twin.body)
+        self.function = twin.lineno
         self._call_it(parameter)
         self.block(twin.body)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import weakref
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -25,10 +27,11 @@ from remat.probe.target.building import building, known_numbers
 from remat.probe.target.defaults import enter
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate
+from remat.probe.target.stepping import Stepping
 from remat.probe.target.training_loop import Loop, loop_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from remat.probe.batch.inputs import Found
     from remat.probe.messages import Location
@@ -51,6 +54,8 @@ class Made:
     assumptions: tuple[str, ...] = ()
     said: Callable[[], tuple[str, ...]] = tuple
     dtype: DefaultDtype | None = None
+    names: Callable[[], Mapping[int, str]] = dict
+    """what the model is called, by the line of each function; known once it is made"""
 
 
 @dataclass(slots=True)
@@ -61,28 +66,53 @@ class _Known:
     said: list[str] = field(default_factory=list)
     of_batch: tuple[str, ...] = ()
     loop: Loop = field(default_factory=Loop)
+    stepping: Stepping | None = None
+    model: Callable[[], nn.Module | None] = lambda: None
+    """the last that was made, while somebody has it"""
 
 
 def built_from(made: Made) -> Built:
     known = _Known(loop=loop_of(made.file) if made.file is not None else Loop())
     loop = known.loop
+    if made.file is not None and loop.makings and made.spec.optimizer is None:
+        usual = loop.optimizer.value if loop.optimizer else "adamw"
+        known.stepping = Stepping(made.file, loop.makings, made.names, usual)
     in_trainer = made.file is not None and "Trainer(" in read(made.file.path)
     return Built(
         make_model=lambda: _model(made, known),
         make_batch=lambda model, batch, seq: _batch(made, known, model, batch, seq),
         make_loss=lambda output, inputs: _loss(made, output, inputs),
+        make_optimizer=None if known.stepping is None else partial(_own_optimizer, known),
         optimizer=made.spec.optimizer or (loop.optimizer.value if loop.optimizer else None),
         autocast=made.spec.autocast or (loop.autocast.value if loop.autocast else None),
         origins=dict(_origins(made, loop)),
-        holds_outputs=not in_trainer,
+        holds_outputs=not in_trainer and not loop.habits.drops_output,
+        grad_accum=int(loop.accumulates.value) if loop.accumulates is not None and loop.accumulates.is_sure else 1,
+        habits=loop.habits,
         notes=lambda: tuple(
-            dict.fromkeys(filter(None, (*made.assumptions, *made.said(), *known.said, *known.of_batch)))
+            dict.fromkeys(
+                filter(None, (*_of_optimizer(known), *made.assumptions, *made.said(), *known.said, *known.of_batch))
+            )
         ),
     )
 
 
+def _own_optimizer(known: _Known, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    model = known.model()
+    if model is None or known.stepping is None:
+        return torch.optim.AdamW(parameters)
+    return known.stepping.make(model, parameters)
+
+
+def _of_optimizer(known: _Known) -> tuple[str, ...]:
+    return () if known.stepping is None else tuple(known.stepping.said)
+
+
 def _model(made: Made, known: _Known) -> nn.Module:
     model = _once(made)
+    known.model = weakref.ref(model)
+    if known.stepping is not None:
+        known.stepping.said.clear()
     if known.found is None and made.spec.inputs is None and not is_hugging_face(without_adapters(unwrapped(model))):
         if place := without_gradients(model):
             raise _only_for_inference(model, place)
@@ -146,6 +176,7 @@ def _method(model: nn.Module, name: str, place: Location) -> Callee[object]:
 
 def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
     """What the script's own lines say, where no comment does: by the field of `Built`, each as a sentence."""
+    yield from _accumulation(made, loop)
     if loop.autocast is not None and made.spec.autocast is None:
         where = _at(made, loop.autocast.line)
         yield "autocast", f"forward runs under autocast to {loop.autocast.value}, as {where} says"
@@ -155,11 +186,29 @@ def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
             "autocast",
             f"no autocast is counted: whether {where} runs forward under it, only a run tells (--autocast)",
         )
+    if loop.makings:
+        return
     if made.spec.optimizer is None and loop.optimizer is not None:
         yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {_at(made, loop.optimizer.line)} says"
     elif made.spec.optimizer is None and loop.other is not None:
         where = _at(made, loop.other.line)
         yield "optimizer", f"the optimizer is AdamW instead of {loop.other.value}, which {where} makes"
+
+
+def _accumulation(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
+    if loop.accumulates is None:
+        return
+    where = _at(made, loop.accumulates.line)
+    if loop.accumulates.is_sure:
+        yield (
+            "grad_accum",
+            f"gradients of {loop.accumulates.value} batches are accumulated, as {where} says (--grad-accum)",
+        )
+    else:
+        yield (
+            "grad_accum",
+            f"no gradients are accumulated: over how many batches {where} does, only a run tells (--grad-accum)",
+        )
 
 
 def _batch(made: Made, known: _Known, model: nn.Module, batch: int | None, seq: int | None) -> Inputs:

@@ -211,7 +211,7 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
         return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
     following = Following(file, site.call, lambda: arguments.call(callee))
     said = lambda: (*arguments.said(), *following.said())  # noqa: E731
-    return Made(following.made, file, spec, place, assumed, said, dtype)
+    return Made(following.made, file, spec, place, assumed, said, dtype, following.names)
 
 
 def _makes_there(file: File, tree: ast.Module, function: ast.FunctionDef) -> str:
@@ -297,7 +297,7 @@ def _called(file: File, tree: ast.Module, call: ast.Call, spec: Spec, place: Loc
         first = origin(tree, call)
         scopes = scopes_around(tree, first)
         following = Following(file, first, lambda: evaluate_in(file, first, scopes))
-        return Made(following.made, file, spec, place, said=following.said)
+        return Made(following.made, file, spec, place, said=following.said, names=following.names)
     scopes = scopes_around(tree, call)
     found = switches(tree, call)
 

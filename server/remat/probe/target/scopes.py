@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from remat.probe.built import FactMissingError
 from remat.probe.messages import Location
 from remat.probe.target.loading import OnDemand, compiled
 from remat.probe.target.packages import read
-from remat.probe.target.statements import bound_names, dotted, plan
+from remat.probe.target.statements import bound_names, dotted, plan, trains
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from remat.probe.target.loading import File
     from remat.probe.target.statements import Plan
@@ -49,6 +50,12 @@ def from_here_on(file: File, scopes: list[Scope], node: ast.expr | None, body: l
     return Local(file, scopes, [*before, plan(ast.Module(after, []))])
 
 
+def names_at(file: File, scopes: list[Scope], node: ast.expr, tree: ast.Module) -> Local:
+    """The names where `node` stands, those of the file's own top among them, each worked out anew."""
+    top = plan(ast.Module([s for s in _opened(tree.body, node) if s.lineno < node.lineno and not _holds(s, node)], []))
+    return Local(file, scopes, [top, *(_plan_before(scope, node) for scope in scopes)])
+
+
 class Local:
     """The names of a function that never runs: each is worked out from the statements that bind it."""
 
@@ -78,6 +85,13 @@ class Local:
             local.by_name.pop(name, None)
         self.functions.pop(name, None)
         self.namespace[name] = value
+
+    def give_within(self, name: str, value: object) -> None:
+        """The same for `self.model`, which leaves other attributes of `self` unknown."""
+        root, *rest = name.split(".")
+        for part in reversed(rest):
+            value = SimpleNamespace(**{part: value})
+        self.give(root, value)
 
     def evaluate(self, node: ast.expr) -> object:
         code = compile(ast.fix_missing_locations(ast.Expression(node)), str(self.file.path), "eval", dont_inherit=True)
@@ -202,6 +216,11 @@ def _given(call: ast.Call, function: str, name: str, position: int) -> ast.expr 
     return None
 
 
+def line_of_function(scopes: Sequence[ast.AST]) -> int:
+    """Where the innermost function of scopes begins; 0: there is none."""
+    return next((s.lineno for s in reversed(scopes) if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)), 0)
+
+
 def scopes_around(tree: ast.Module, target: ast.AST) -> list[Scope]:
     """Return the functions, and the guard of a script, that a node stands in, the outermost first."""
     return next((path for node, path in _walk(tree, []) if node is target), [])
@@ -223,13 +242,19 @@ def _plan_before(scope: Scope, node: ast.expr) -> Plan:
 
 def _opened(body: list[ast.stmt], node: ast.expr | None) -> Iterator[ast.stmt]:
     for statement in body:
-        if isinstance(statement, ast.With | ast.For | ast.While | ast.Try):
+        if isinstance(statement, ast.With | ast.Try | ast.For | ast.While) and _is_opened(statement, node):
             yield from _opened(statement.body, node)
         elif isinstance(statement, ast.If) and node is not None and _holds(statement, node):  # the branch that is taken
             taken = any(_holds(inner, node) for inner in statement.body)
             yield from _opened(statement.body if taken else statement.orelse, node)
         else:
             yield statement
+
+
+def _is_opened(statement: ast.stmt, node: ast.expr | None) -> bool:
+    """A loop that neither trains nor holds what is asked for runs whole: it fills a list, mostly."""
+    is_loop = isinstance(statement, ast.For | ast.While)
+    return not is_loop or trains(statement) or (node is not None and _holds(statement, node))
 
 
 def _holds(statement: ast.stmt, node: ast.expr) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from remat.probe.built import Habits
+from remat.probe.target.own_optimizer import makings
 from remat.probe.target.statements import dotted
+from remat.probe.target.training_habits import accumulations, habits_of
 from remat.probe.target.training_precision import autocasts, optimizers
 from remat.probe.target.training_script import LOOKING, Said, called, given, line_of, reading, sets_a_trainer
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from remat.probe.target.loading import File
+    from remat.probe.target.own_optimizer import Making
     from remat.probe.target.training_script import Script
 
 _TRAINING = re.compile(r"(?i)(?:^|[_. ])train")
@@ -36,6 +40,10 @@ class Loop:
     unsure_autocast: Said | None = None
     optimizer: Said | None = None
     other: Said | None = None
+    accumulates: Said | None = None
+    habits: Habits = field(default_factory=Habits)
+    makings: tuple[Making, ...] = ()
+    """of optimizers, by the script's own calls"""
 
 
 def loop_of(file: File) -> Loop:
@@ -52,7 +60,17 @@ def loop_of(file: File) -> Loop:
             unsure_autocast=next((said for said in cast if not said.is_sure), None),
             optimizer=None if other else _only(made),
             other=other,
+            accumulates=_first(accumulations(script)),
+            habits=habits_of(script),
+            makings=tuple(makings(script)),
         )
+
+
+def _first(found: Iterable[Said]) -> Said | None:
+    """The one that all say; where they differ it is as unsure as what only a run tells."""
+    every = list(found)
+    differ = len({said.value for said in every}) > 1
+    return replace(every[0], is_sure=False) if differ else next(iter(every), None)
 
 
 def _only(found: Iterable[Said | None]) -> Said | None:

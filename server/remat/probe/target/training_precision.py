@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _MIXED = {"fp16": "fp16", "bf16": "bf16", "16-mixed": "fp16", "bf16-mixed": "bf16"}
-_EIGHT_BIT = ("AdamW8bit", "Adam8bit", "PagedAdamW8bit", "PagedAdam8bit")
+EIGHT_BIT = ("AdamW8bit", "Adam8bit", "PagedAdamW8bit", "PagedAdam8bit")
 _NAMED = {
     torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw",
     getattr(torch.optim, "Adafactor", None): "adafactor",
@@ -72,7 +72,7 @@ def _autocast(script: Script, call: ast.Call) -> Iterator[Said]:
 
 def optimizers(script: Script) -> Iterator[Said]:
     for call in script.calls:
-        if called(call) in _EIGHT_BIT:
+        if called(call) in EIGHT_BIT:
             yield Said("adamw-8bit", call.lineno)
         elif sets_a_trainer(call):
             name = script.keyword(call, "optim") if given(call, "optim") is not None else _trainer_s_own()

@@ -89,12 +89,12 @@ def reading(file: File) -> Iterator[Script | None]:
         return
     aside = {id(n) for function in ast.walk(tree) if _only_looks(function) for n in ast.walk(function)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in aside]
-    with nothing_written(), _with_a_gpu():
+    with nothing_written(), a_gpu_is_there():
         yield Script(file.twin(), tree, sorted(calls, key=lambda call: call.lineno), aside)
 
 
 @contextlib.contextmanager
-def _with_a_gpu() -> Iterator[None]:
+def a_gpu_is_there() -> Iterator[None]:
     """Let the script find the GPU that it is written for, whatever this machine has."""
     kept = {name: getattr(torch.cuda, name) for name in ("is_available", "is_bf16_supported", "device_count")}
     for name in kept:
