@@ -140,6 +140,7 @@ export interface VariantResult {
   readonly worldSize?: number | null;
   readonly batch?: number | null;
   readonly seq?: number | null;
+  readonly gradAccum?: number;
   readonly ranks?: readonly RankFigures[];
 }
 
