@@ -138,6 +138,10 @@ def test_columns_keep_apart_however_large_the_figures_are() -> None:
         (["--optimizer", "adamw,magic"], "'magic' is no optimizer"),
         (["--batch", "1,two"], "'two' is not a valid integer"),
         (["--sharding", "fsdp2"], "--world-size N"),
+        (["--lora-targets", "q_proj"], "--lora-rank R"),
+        (["--optimizer", "lion"], "adamw-8bit, adafactor, none"),
+        (["--snapshot", "no/such/folder/out.pickle"], "no/such/folder"),
+        (["--timeline", "no/such/folder/out.html"], "no/such/folder"),
         (["--batch", "0"], "--batch"),
         (["--python", "/no/such/python"], "does not exist"),
     ],
@@ -264,3 +268,26 @@ def test_only_a_difference_beyond_noise_is_held_against_estimates(
     came = replace(was, kind="measured", allocated_bytes=measured)
     text = "".join(piece.text for piece in as_text(probed(variants=(was, came))))
     assert ("trust the measurement" in text) is is_said
+
+
+def test_on_the_cpu_a_budget_is_judged_without_a_gpu_s_context() -> None:
+    small = replace(RESULT, allocated_bytes=99 * 2**20, reserved_bytes=None)
+    on = budget("100MiB")
+    assert verdict(small, on) is Verdict.TOO_CLOSE
+    assert verdict(replace(small, allocated_bytes=90 * 2**20), on) is Verdict.FITS
+    assert verdict(replace(small, allocated_bytes=101 * 2**20), on) is Verdict.DOES_NOT_FIT
+    text = "".join(piece.text for piece in as_text(probed(device="cpu", variants=(small,), on=on)))
+    assert "all: too close to call (100MiB, 100.0 MiB usable)" in text
+
+
+def test_the_card_that_was_named_is_the_one_that_is_judged() -> None:
+    text = "".join(piece.text for piece in as_text(probed(card=card("T4"))))
+    assert "all: fits (T4, 14.6 GiB usable)" in text
+    tiny = replace(RESULT, allocated_bytes=GIB, reserved_bytes=GIB)
+    text = "".join(piece.text for piece in as_text(probed(variants=(tiny,))))
+    assert "fits every card known, the smallest of which is RTX 3080" in text
+
+
+def test_lora_targets_are_those_of_every_variant() -> None:
+    asked_for = wanted("--lora-rank", "8", "--lora-targets", "q_proj, v_proj").request
+    assert {one.lora_targets for one in asked_for.variants} == {("q_proj", "v_proj")}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar
 
 import click
@@ -34,6 +35,7 @@ class Given(TypedDict):
     optimizer: tuple[str, ...]
     grad_accum: tuple[int, ...] | None
     lora_rank: tuple[int, ...] | None
+    lora_targets: str | None
     world_size: tuple[int, ...] | None
     sharding: str
     device: str
@@ -68,7 +70,19 @@ def _positive(text: str, parameter: click.Parameter, context: click.Context) -> 
 
 def _optimizer(text: str, parameter: click.Parameter, context: click.Context) -> str:
     if not _OPTIMIZERS.fullmatch(text):
-        raise click.BadParameter(f"{text!r} is no optimizer that is known", context, parameter)
+        raise click.BadParameter(
+            f"{text!r} is no optimizer that is known; known are sgd, sgd-momentum, adam, adamw (each also with "
+            "-foreach, -fused or -forloop), adamw-8bit, adafactor, none and as-written",
+            context,
+            parameter,
+        )
+    return text
+
+
+def _new_file(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Refuse a file that could only be found not to be writable once the work is done."""
+    if text is not None and not Path(text).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {Path(text).parent}", context, parameter)
     return text
 
 
@@ -119,6 +133,11 @@ _OPTIONS = (
         "--lora-rank", callback=_POSITIVE, metavar="R,…", help="Train LoRA adapters of this rank (needs peft)."
     ),
     click.option(
+        "--lora-targets",
+        metavar="NAME,…",
+        help="Layers that get adapters, such as q_proj,v_proj.  [default: all linear ones but a language model's head]",
+    ),
+    click.option(
         "--world-size",
         callback=_POSITIVE,
         metavar="N,…",
@@ -164,10 +183,13 @@ _OPTIONS = (
     click.option("--memory-limit", metavar="SIZE", help="Of the process that runs the code.  [default: half of all]"),
     click.option(
         "--snapshot",
+        callback=_new_file,
         metavar="FILE",
         help="Also write the timeline for https://pytorch.org/memory_viz, as torch.cuda.memory._dump_snapshot does.",
     ),
-    click.option("--timeline", metavar="FILE", help="Also write a page that draws what is held when (HTML)."),
+    click.option(
+        "--timeline", callback=_new_file, metavar="FILE", help="Also write a page that draws what is held when (HTML)."
+    ),
     click.option(
         "--output-format",
         type=click.Choice(("text", "json")),
@@ -237,7 +259,10 @@ def _variants(given: Given) -> tuple[tuple[Variant, ...], frozenset[str]]:
     if given["sharding"] != "none" and given["world_size"] is None:
         raise click.BadParameter("it needs the number of ranks: --world-size N", param_hint="--sharding")
     chosen = list(dict.fromkeys(_ways(given["checkpointing"])))
-    base = Wanted("", reentrant=given["reentrant"], sharding=given["sharding"])
+    if given["lora_targets"] and given["lora_rank"] is None:
+        raise click.BadParameter("it needs the rank of the adapters: --lora-rank R", param_hint="--lora-targets")
+    targets = tuple(filter(None, map(str.strip, (given["lora_targets"] or "").split(","))))
+    base = Wanted("", reentrant=given["reentrant"], sharding=given["sharding"], lora_targets=targets)
     some = [replace(base, name=how, checkpointing=how) for how in chosen or (AS_WRITTEN, "all")]
     some = _each(some, given["optimizer"], "{}", lambda one, name: replace(one, optimizer=name))
     some = _each(some, given["batch"], "batch {}", lambda one, size: replace(one, batch=size))

@@ -87,7 +87,7 @@ def _start(request: Request, folder: Path) -> Path:
     if request.target.startswith("hf:"):
         return folder
     path = folder / request.target.partition(".py")[0]
-    file = path.with_name(f"{path.name}.py")
+    file = path.parent / f"{path.name}.py"
     return file if file.is_file() else folder
 
 

@@ -131,3 +131,25 @@ def test_the_categories_add_up_to_what_the_allocator_hands_out() -> None:
     result = estimate(built, Variant("v"), "cuda", "T4")
     assert result.by_category["rounding"] > 0
     assert sum(result.by_category.values()) == result.allocated_bytes
+
+
+@pytest.mark.parametrize(("gpu", "dtype"), [("A100", torch.bfloat16), ("T4", torch.float16)])
+def test_the_model_finds_the_gpu_that_it_is_estimated_for(gpu: str, dtype: torch.dtype) -> None:
+    class Asks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cuda()
+            width = 64 if torch.cuda.is_available() and torch.cuda.device_count() else 1
+            self.layer = nn.Linear(64, width, dtype=torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.half)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.cuda.synchronize()
+            with torch.random.fork_rng():
+                return self.layer(x.to(torch.device("cuda"), self.layer.weight.dtype))
+
+    before = torch.cuda.is_available()
+    built = Built(Asks, lambda *_: Inputs((torch.randn(2, 64),)), lambda out, _: out.float().sum())
+    log = simulate(built, Variant("v"), "cuda", gpu).log
+    parameters = [one for one in log.allocations if one.category == "parameters"]
+    assert sum(one.bytes for one in parameters) == 65 * 64 * dtype.itemsize
+    assert torch.cuda.is_available() == before

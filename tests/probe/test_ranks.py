@@ -315,7 +315,7 @@ def test_sharding_twice_is_refused(asked: Ask, folder: Path) -> None:
 def test_a_model_that_nothing_shards_is_told_so() -> None:
     alone, told = estimated(), estimated(world_size=4)
     assert told.allocated_bytes == alone.allocated_bytes
-    assert any("nothing shards or wraps the model" in text for text in told.assumptions)
+    assert any("nothing that was made here shards or wraps the model" in text for text in told.assumptions)
 
 
 def test_a_model_without_repeated_blocks_is_gathered_at_once_and_told_so() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from remat.probe.messages import Range
+from remat.probe.messages import AGREES_WITHIN, Range
 
 if TYPE_CHECKING:
     from remat.probe.calibration import Calibration
@@ -224,12 +224,22 @@ def verdict(result: VariantResult, on: Card) -> Verdict:
     does where what is reserved, with the error that estimates had and the largest context, is less than the least.
     Between the two it is not known.
     """
-    if result.allocated_bytes + on.context.low > on.largest:
+    context = 0 if _is_of_a_cpu(result) else on.context.low
+    if result.allocated_bytes + context > on.largest:
         return Verdict.DOES_NOT_FIT
     return Verdict.FITS if surely_needed(result, on) <= on.usable else Verdict.TOO_CLOSE
 
 
 def surely_needed(result: VariantResult, on: Card) -> int:
-    """Bytes that are enough: what is reserved, with the largest context and the error that estimates had."""
+    """Bytes that are enough: what is reserved, with the largest context and the error that estimates had.
+
+    On a CPU there is neither; what an estimate may be off is what its self-check allows.
+    """
+    if _is_of_a_cpu(result):
+        return int(result.allocated_bytes * (1 + AGREES_WITHIN * (result.kind == "estimated")))
     error = _RESERVED_ERROR if result.kind == "estimated" else 0.0
     return int(process_bytes(result, on).high + error * (result.reserved_bytes or result.allocated_bytes))
+
+
+def _is_of_a_cpu(result: VariantResult) -> bool:
+    return result.reserved_bytes is None

@@ -207,12 +207,12 @@ def _letter(name: str) -> tuple[str, str]:
 
 
 def _verdicts(probed: Probed) -> Iterator[Piece]:
-    if probed.device != "cuda":
+    if probed.device != "cuda" and probed.on is None:
         return
     yield Piece("\n")
     judged: dict[tuple[str, str, str], list[str]] = {}
     for result in probed.variants:
-        judged.setdefault(_judged(result, probed.on), []).append(result.name)
+        judged.setdefault(_judged(result, probed.on or probed.card), []).append(result.name)
     for (says, colour, of), names in judged.items():
         alike = len(judged) == 1 and len(names) > _MOST_DETAILED
         yield Piece("every variant: " if alike else f"{visible('; '.join(names))}: ")
@@ -230,4 +230,5 @@ def _judged(result: VariantResult, on: Card | None) -> tuple[str, str, str]:
     smallest = min(fitting, key=lambda card: card.usable, default=None)
     if smallest is None:
         return "fits no single card known", "", ""
-    return f"fits from {smallest.name} ({size(smallest.usable)} usable)", "", ""
+    every = "every card known, the smallest of which is" if len(fitting) == len(CARDS) else "from"
+    return f"fits {every} {smallest.name} ({size(smallest.usable)} usable)", "", ""

@@ -45,7 +45,10 @@ def assumptions(model: nn.Module, variant: Variant, buckets: Buckets | None, dev
         of = " and ".join(f"{limit / 2**20:g} MiB" for limit in buckets.limits)
         yield f"DistributedDataParallel keeps buckets of {of}; gradients {beside}"
     else:
-        yield "nothing shards or wraps the model (--sharding fsdp2 or ddp would): no rank sends anything"
+        yield (
+            "nothing that was made here shards or wraps the model (--sharding fsdp2 or ddp would): what ranks send "
+            "each other is not counted"
+        )
     if device == "cuda" and size > 1:
         yield "process memory counts 544 MiB to 1.6 GiB that NCCL takes for one group, outside of torch's allocator"
     elif device == "cpu" and (groups or buckets is not None):

@@ -16,6 +16,7 @@ from remat.probe.simulated.cpu import cpu_effects
 from remat.probe.simulated.cuda import cuda_effects
 from remat.probe.simulated.cuda.architecture import is_known
 from remat.probe.simulated.cuda.layouts import layouts_of
+from remat.probe.simulated.cuda.there import a_gpu_is_there
 from remat.probe.simulated.fakes import OneDevice, fake_friendly, plain_masks
 from remat.probe.simulated.kernels import whole_recurrent_layers
 from remat.probe.simulated.log import of_lane
@@ -104,6 +105,8 @@ def side_by_side(
         world.enter_context(layouts_of(device))
         ranks = world.enter_context(ranks_of(variant, trace, device))
         trace.fake = world.enter_context(OneDevice(allow_non_fake_inputs=True))
+        if device == "cuda":
+            world.enter_context(a_gpu_is_there(gpu))
         model = built.make_model()
         if built.training:
             model.train()

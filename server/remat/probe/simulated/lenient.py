@@ -51,6 +51,8 @@ def _likely(
     func: torch._ops.OpOverload, args: Sequence[object], error: Exception, line: tuple[str, int] | None
 ) -> tuple[str, object]:
     tensor, turns = cast("torch.Tensor", args[0]), turns_at(line)
+    if func is _aten.allclose.default:
+        return "allclose() is taken to be true", True
     if func in {_aten._local_scalar_dense.default, _aten.equal.default}:
         value = _likely_value(torch.bool if func is _aten.equal.default else tensor.dtype, turns, line)
         return f"a value read from a tensor (.item(), bool(), int()) is taken to be {value!r}", value

@@ -11,6 +11,7 @@ import torch
 from remat.probe.messages import AS_WRITTEN, LineBytes, ModuleBytes, Range, VariantResult
 from remat.probe.simulated.checkpointed import inactive_because, kept, recomputed, saved_by_module, with_submodules
 from remat.probe.simulated.replay import alive_at, timeline
+from remat.probe.simulated.variants import adapters_assumed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,7 +60,11 @@ def result_of(
         inactive_because=None
         if variant.checkpointing == "none"
         else inactive_because(modules, traced.calls, wanted=wanted),
-        assumptions=(*built.assumptions, *(_times(str(what), count) for what, count in log.assumed.items())),
+        assumptions=(
+            *built.assumptions,
+            *adapters_assumed(variant),
+            *(_times(str(what), count) for what, count in log.assumed.items()),
+        ),
         verified=torch.__version__.startswith("2.13."),
         timeline=timeline(log, peaks.event),
         world_size=variant.world_size,

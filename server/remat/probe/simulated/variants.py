@@ -17,7 +17,7 @@ from remat.probe.simulated.checkpoint_calls import Chosen
 from remat.probe.simulated.fakes import cast_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torch import nn
 
@@ -84,6 +84,8 @@ def _chosen(model: nn.Module, how: str) -> list[str]:
             "this model has no repeated blocks to checkpoint; name them: checkpointing modules:NAME,NAME"
         )
     if how.startswith("first-") and how[6:].isdecimal():
+        if int(how[6:]) > len(blocks):
+            raise CannotApplyError(f"{how} asks for more than the {len(blocks)} blocks that there are")
         return blocks[: int(how[6:])]
     return blocks[:: _every(how)]
 
@@ -123,6 +125,14 @@ def _selective_contexts() -> Callable[[], object]:
     """Keep the results of matrix products and attention, recompute the rest (torch >= 2.4)."""
     keep = [attrgetter(name)(torch.ops.aten) for name in SELECTIVE_KEEPS]
     return partial(torch_checkpoint.create_selective_checkpoint_contexts, keep)
+
+
+def adapters_assumed(variant: Variant) -> Iterator[str]:
+    """What is not asked of LoRA adapters."""
+    if variant.lora_rank is None:
+        return
+    layers = ", ".join(variant.lora_targets) or "all linear layers (target_modules='all-linear'; --lora-targets)"
+    yield f"LoRA of rank {variant.lora_rank} on {layers}; no dropout; adapters are in fp32, as peft makes them"
 
 
 def _with_lora(model: nn.Module, variant: Variant) -> nn.Module:

@@ -56,6 +56,8 @@ class Made:
     dtype: DefaultDtype | None = None
     names: Callable[[], Mapping[int, str]] = dict
     """what the model is called, by the line of each function; known once it is made"""
+    beside: Callable[[], int] = int
+    """bytes of other models that are run with it"""
 
 
 @dataclass(slots=True)
@@ -89,9 +91,10 @@ def built_from(made: Made) -> Built:
         holds_outputs=not in_trainer and not loop.habits.drops_output,
         grad_accum=int(loop.accumulates.value) if loop.accumulates is not None and loop.accumulates.is_sure else 1,
         habits=loop.habits,
+        beside=made.beside,
         notes=lambda: tuple(
             dict.fromkeys(
-                filter(None, (*_of_optimizer(known), *made.assumptions, *made.said(), *known.said, *known.of_batch))
+                filter(None, (*_of_loop(made, known), *made.assumptions, *made.said(), *known.said, *known.of_batch))
             )
         ),
     )
@@ -104,8 +107,9 @@ def _own_optimizer(known: _Known, parameters: Iterable[nn.Parameter]) -> torch.o
     return known.stepping.make(model, parameters)
 
 
-def _of_optimizer(known: _Known) -> tuple[str, ...]:
-    return () if known.stepping is None else tuple(known.stepping.said)
+def _of_loop(made: Made, known: _Known) -> tuple[str, ...]:
+    said = [remark.value.format(_at(made, remark.line)) for remark in known.loop.remarks]
+    return (*(() if known.stepping is None else known.stepping.said), *said)
 
 
 def _model(made: Made, known: _Known) -> nn.Module:
@@ -153,7 +157,7 @@ def _once(made: Made) -> nn.Module:
         model = model[0]
     if not isinstance(model, nn.Module):
         raise FactMissingError(
-            f"expected a torch.nn.Module, but what was made is a {type(model).__name__}",
+            f"expected a torch.nn.Module, but what was made is of type {type(model).__name__}",
             "name a class of modules, or a function that returns one",
             made.place,
         )

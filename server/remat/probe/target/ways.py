@@ -88,6 +88,8 @@ class Ways:
                     del self.ways[0]
                     continue
                 asked = None if isinstance(first, FactMissingError) else self._asked(first, said)
+                if asked is None and isinstance(first, HollowError):
+                    asked = FactMissingError(f"a model to train: {first}", "name a class or function that makes one")
                 if asked is None:
                     raise first from None
                 raise asked from first
