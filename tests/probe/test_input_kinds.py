@@ -432,3 +432,18 @@ def test_sparse_gradients_ask_for_an_optimizer_that_takes_them(tmp_path: Path, a
     assert "takes no sparse gradients" in said.missing.fact
     assert 'probe(optimizer="sgd")' in said.missing.how
     assert result(ask(tmp_path, "sparse.py:Net", checkpointing="none", optimizer="sgd")).allocated_bytes > 0
+
+
+def test_of_several_outputs_it_is_said_which_one_is_learnt_of(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean, self.spread, self.decode = nn.Linear(784, 20), nn.Linear(784, 20), nn.Linear(20, 784)
+
+        def forward(self, x):
+            mean, spread = self.mean(x), self.spread(x)
+            return self.decode(mean + spread), mean, spread
+    """
+    said = inputs(ask, tmp_path, "variational", body)
+    assert "over the output [batch, 784] alone, not over the 2 other outputs; say it with loss=" in said

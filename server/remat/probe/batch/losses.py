@@ -52,7 +52,13 @@ def described(output: object, inputs: Inputs) -> str:
         how = f"{'binary ' if main.shape[1] == 1 else ''}cross-entropy over the points of the output {shape}"
     else:
         how = f"the mean of the output {shape}"
-    return f"the loss is {how}; say it with loss= in a probe comment"
+    return f"the loss is {how}{_beside(output, main)}; say it with loss= in a probe comment"
+
+
+def _beside(output: object, main: torch.Tensor) -> str:
+    """What else could be learnt of: the user alone knows whether it is."""
+    others = sum(t.is_floating_point() and t is not main for t in _tensors(output))
+    return f" alone, not over the {others} other output{'s' if others > 1 else ''}" if others else ""
 
 
 def _shape(main: torch.Tensor, ids: torch.Tensor | None, inputs: Inputs) -> str:
