@@ -122,3 +122,51 @@ def test_a_function_of_the_script_makes_it(tmp_path: Path) -> None:
     path = write(tmp_path, text)
     assert HEAD in text
     assert probed(path).allocated_bytes == pytest.approx(peak_of(path), rel=0.02)
+
+
+TEACHER = """
+    teacher = Net(width=512).requires_grad_(False)
+    loss_of = nn.CrossEntropyLoss()
+    loader = DataLoader(Rows(), batch_size=16, shuffle=True)
+    for step, (x, y) in enumerate(loader):
+        with torch.no_grad():
+            soft = teacher(x)
+        loss = loss_of(model(x), soft.softmax(-1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 1:
+            break
+"""
+
+
+def test_a_teacher_s_parameters_are_counted_and_it_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path, script(MADE, ADAMW, loop=TEACHER))
+    told = probed(path)
+    assert told.allocated_bytes == pytest.approx(peak_of(path), rel=0.02)
+    said = "`teacher`, which train.py:29 makes, is another model: its 4.5 MiB of parameters are counted with buffers"
+    assert any(text.startswith(said) for text in told.assumptions)
+
+
+def test_of_the_models_of_a_script_the_trained_one_is_probed_and_never_its_loss(tmp_path: Path) -> None:
+    text = script("frozen = nn.Linear(256, 256)", "model = make()", ADAMW).replace(
+        "def main",
+        "def make():\n    return nn.Sequential(nn.Linear(256, 300), nn.ReLU(), nn.Linear(300, 7))\n\ndef main",
+        1,
+    )
+    start, end = text.index("class Net"), text.index("def make")
+    told = probed(write(tmp_path, text[:start] + text[end:]))
+    assert told.by_category["parameters"] == (256 * 300 + 300 + 300 * 7 + 7) * 4
+
+
+def test_a_name_that_hides_a_builtin_is_the_script_s_own(tmp_path: Path) -> None:
+    text = script(MADE, "if compile:\n    model.body.requires_grad_(False)", ADAMW)
+    path = write(tmp_path, text.replace("class Rows", "compile = False\n\nclass Rows", 1))
+    assert not any("is changed as the script" in said for said in probed(path).assumptions)
+
+
+def test_a_moving_average_and_late_clearing_are_said_with_their_lines(tmp_path: Path) -> None:
+    late = LOOPS["clearing late"].replace("    loss_of", "    ema = copy.deepcopy(model)\n    loss_of", 1)
+    told = probed(write(tmp_path, script(MADE, ADAMW, loop=late))).assumptions
+    assert "a copy of the model is counted with its buffers, as train.py:29 keeps one" in told
+    assert "the gradients of the last step are there during forward: train.py:34 clears them after it" in told

@@ -85,6 +85,8 @@ class Built:
     grad_accum: int = 1
     """batches for each step of the optimizer, where the variant says nothing"""
     habits: Habits = field(default_factory=Habits)
+    beside: Callable[[], int] = int
+    """bytes of other models that are there while this one is trained"""
     step_is_a_function: bool = False
     """each step runs in a function of its own, so what it holds ends with it, not with the next forward"""
     assumptions: tuple[str, ...] = ()

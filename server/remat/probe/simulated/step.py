@@ -62,7 +62,7 @@ def run_steps(built: Built, variant: Variant, model: nn.Module, watcher: Watcher
     parameters = [p for p in model.parameters() if p.requires_grad]
     names = [variant.optimizer] if side_by_side is None else side_by_side.optimizers
     optimizers = [made for name in names if (made := make_optimizer(name, parameters, built)) is not None]
-    copies = _copied(model, built.habits.copies, watcher)
+    copies = [*_copied(model, built.habits.copies, watcher), *_others(model, built.beside(), watcher)]
     held: object = None
     for step in range(loop.steps):
         for number in range(variant.grad_accum or built.grad_accum):
@@ -101,6 +101,15 @@ def _copied(model: nn.Module, count: int, watcher: Watcher) -> list[torch.Tensor
     for copy in copies:
         watcher.track(copy, "copy", "buffers")
     return copies
+
+
+def _others(model: nn.Module, size: int, watcher: Watcher) -> list[torch.Tensor]:
+    """What stands for models beside this one."""
+    if not size:
+        return []
+    held = torch.empty(size, dtype=torch.uint8, device=next(model.parameters()).device)
+    watcher.track(held, "other models", "buffers")
+    return [held]
 
 
 def _update(optimizers: list[torch.optim.Optimizer], watcher: Watcher, side_by_side: SideBySide | None) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
-from remat.probe.target.course import Course
 from remat.probe.target.packages import read
-from remat.probe.target.scopes import evaluate_in, from_here_on, line_of_function, scopes_around
+from remat.probe.target.scopes import from_here_on, line_of_function, scopes_around
 from remat.probe.target.statements import dotted, holds_training, is_main_guard
-from remat.probe.target.switches import Switch, by_trainer, is_switch, switched
-from remat.probe.target.switches import said as said_of
+from remat.probe.target.switches import Switch, is_switch, switched
 from remat.probe.target.tame import (
     CHANGING,
     begins,
     changes,
     changes_parts,
+    is_setting,
     is_tame,
     is_tame_function,
     last_name,
@@ -30,8 +28,9 @@ from remat.probe.target.whereabouts import PLACE, callers, handed, same_call, wh
 from remat.probe.target.wrappers import REMARK_OF_COMPILING, compiles_in_place, without_wrappers, wrapped_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from remat.probe.target.course import Course
     from remat.probe.target.loading import File
     from remat.probe.target.scopes import Local
     from remat.probe.target.whereabouts import Whereabouts
@@ -39,32 +38,6 @@ if TYPE_CHECKING:
 _MOST_FUNCTIONS = 6
 _LEADS_ON = ("list", "filter", "tuple", "reversed", "sorted", "enumerate", "zip", "dict", "getattr")
 _MOVING = ("to", "cuda", "cpu", "train", "eval", "print")
-
-
-@dataclass(slots=True)
-class Following:
-    """Makes a model as `call` of a script makes it, and has happen to it what happens there."""
-
-    file: File
-    call: ast.Call
-    make: Callable[[], object]
-    course: Course | None = None
-
-    def made(self) -> object:
-        self.course = Course(self.file)
-        model = follow(self.make(), self.file, self.call, self.course)
-        if self.course.has_switch:
-            return model
-        tree = ast.parse(read(self.file.path))
-        found = list(by_trainer(tree))
-        self.course.beside += said_of(found)
-        return switched(model, found, lambda given: evaluate_in(self.file, given, scopes_around(tree, given)))
-
-    def names(self) -> dict[int, str]:
-        return {} if self.course is None else self.course.names
-
-    def said(self) -> tuple[str, ...]:
-        return () if self.course is None else self.course.sentences()
 
 
 def follow(model: object, file: File, call: ast.Call, course: Course) -> object:
@@ -217,7 +190,7 @@ class _Walk:
         elif self._is_part(call.func) or dotted(call.func) in {"setattr", "delattr"} or "init." in dotted(call.func):
             if last in CHANGING or dotted(call.func) in {"setattr", "delattr"}:
                 self._run(node, quietly=last in _MOVING)
-            elif is_tame_function(getattr(type(self.model), last, None)):
+            elif is_setting(last) or is_tame_function(getattr(type(self.model), last, None)):
                 self._run(node)
         elif last_name(call) not in {"print", "summary"}:
             self._handed_over(node, call)

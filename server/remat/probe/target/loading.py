@@ -22,7 +22,7 @@ from remat.probe.target.spec import given_names
 from remat.probe.target.statements import Plan, Statement, When, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from types import CodeType
 
@@ -92,7 +92,7 @@ class File:
         module = ModuleType(self.module.__name__)
         twin = File(self.path, module, self.plan, self.project)
         twin.done, twin.failed, twin.stars = set(self.done), dict(self.failed), list(self.stars)
-        own = {"__builtins__": OnDemand(twin.look_up), "__getattr__": twin.attribute}
+        own = {"__builtins__": OnDemand(twin.look_up, self.plan.by_name), "__getattr__": twin.attribute}
         vars(module).update(vars(self.module) | own)
         return twin
 
@@ -100,7 +100,7 @@ class File:
         """Run what can't wait. What fails here is said when it turns out to be needed."""
         namespace = vars(self.module)
         namespace.update(self.given)
-        namespace["__builtins__"] = OnDemand(self.look_up)
+        namespace["__builtins__"] = OnDemand(self.look_up, self.plan.by_name)
         namespace["__getattr__"] = self.attribute
         for number, statement in enumerate(self.plan.statements[: self.plan.top]):
             if statement.when is When.AT_ONCE or _is_star(statement) or self._is_local_import(statement.node):
@@ -215,14 +215,23 @@ def _define(module: object) -> None:
 
 
 class OnDemand(dict[str, object]):
-    """The builtins of a file loaded in part: a name that is neither global nor builtin is looked up in the plan."""
+    """The builtins of a file loaded in part: a name that is no global yet, and no builtin unless the file gives it
+    another meaning (`compile = False`), is looked up in the plan.
+    """
 
-    def __init__(self, look_up: Callable[[str], object]) -> None:
+    def __init__(self, look_up: Callable[[str], object], own: Iterable[str] = ()) -> None:
         super().__init__(vars(builtins))
+        for name in own:
+            self.pop(name, None)
         self.look_up = look_up
 
     def __missing__(self, name: str) -> object:
-        return self.look_up(name)
+        try:
+            return self.look_up(name)
+        except KeyError:
+            if hasattr(builtins, name):
+                return getattr(builtins, name)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

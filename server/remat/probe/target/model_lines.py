@@ -16,7 +16,7 @@ from remat.probe.built import FactMissingError
 from remat.probe.target.statements import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from remat.probe.target.loading import File
 
@@ -36,10 +36,23 @@ def call_on(file: File, tree: ast.Module, line: int) -> ast.Call | None:
     return next(iter([*loads, *assigned]), None) or next(modules, None)
 
 
-def lines_that_make(file: File, tree: ast.Module) -> dict[int, str]:
-    """Where each variable gets its model at last, and its name: training scripts have one, mostly."""
+def lines_that_make(
+    file: File, tree: ast.Module, is_reached: Callable[[ast.Call], bool] = lambda _: True
+) -> dict[int, str]:
+    """Where each variable gets its model at last, and its name: training scripts have one, mostly. Those that are only
+    run are left out where others are trained.
+    """
+    last = models_made(file, tree, is_reached)
+    trained = {name: line for name, line in last.items() if name in _seen(tree).trained}
+    return {line: name for name, line in (trained or last).items()}
+
+
+def models_made(
+    file: File, tree: ast.Module, is_reached: Callable[[ast.Call], bool] = lambda _: True
+) -> dict[str, int]:
+    """By its name, where each variable gets its model at last."""
     seen = _seen(tree)
-    making = [a for a in seen.assigned if _makes(file, a.call)]
+    making = [a for a in seen.assigned if _makes(file, a.call) and is_reached(a.call)]
     making += [a for a in seen.assigned if a.names & _MODELS and not making and _makes_by_function(file, a.call)]
     builders = {
         function
@@ -54,8 +67,7 @@ def lines_that_make(file: File, tree: ast.Module) -> dict[int, str]:
     ]:
         for name in made.names:
             last[name] = max(made.line, last.get(name, 0))
-    trained = {name: line for name, line in last.items() if name in seen.trained}
-    return {line: name for name, line in (trained or last).items()}
+    return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,7 @@ def _makes_module(file: File, call: ast.Call) -> bool:
             thing = getattr(thing, part)
     except Exception:  # noqa: BLE001 - the file's own code runs to bind the name
         return False
-    return isinstance(thing, type) and issubclass(thing, nn.Module)
+    return isinstance(thing, type) and issubclass(thing, nn.Module) and thing.__module__ != "torch.nn.modules.loss"
 
 
 def _makes_by_function(file: File, call: ast.Call) -> bool:

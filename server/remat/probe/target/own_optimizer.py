@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import torch
 
+from remat.probe.target.model_lines import lines_that_make
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import line_of_function, names_at, scopes_around
 from remat.probe.target.statements import dotted
 from remat.probe.target.tame import last_name
 from remat.probe.target.training_precision import EIGHT_BIT
-from remat.probe.target.training_script import UNKNOWN, a_gpu_is_there, called
+from remat.probe.target.training_script import UNKNOWN, a_gpu_is_there, called, reading
 from remat.probe.target.unwritten import nothing_written
 
 if TYPE_CHECKING:
@@ -75,6 +77,34 @@ def chosen(found: Sequence[Making], names: Mapping[int, str]) -> tuple[list[Maki
     mine = list({m.name: m for m in direct}.values()) or unseen[:1]
     near = [m for m in found if m.function in names and m not in direct and m.roots]
     return mine, near
+
+
+def lines_of_training(file: File, tree: ast.Module) -> dict[int, str]:
+    """Where a file makes its models; of a script that trains those that it has an optimizer for, if that tells them."""
+    with reading(file) as script:
+        if script is None:
+            return lines_that_make(file, tree)
+        trained = {root for making in makings(script) for root in making.roots}
+        found = _assigned(script, trained) | lines_that_make(file, script.tree, partial(_may_be_reached, script))
+    mine = {line: name for line, name in found.items() if name in trained}
+    return mine or found
+
+
+def _assigned(script: Script, names: set[str]) -> dict[int, str]:
+    """Where a call gives each of these names what it stands for at first: `model = timm.create_model(…)`."""
+    found: dict[str, int] = {}
+    for node in ast.walk(script.tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or id(node) in script.aside:
+            continue
+        name = dotted(node.targets[0])
+        itself = any(isinstance(n, ast.Name | ast.Attribute) and dotted(n) == name for n in ast.walk(node.value))
+        if name in names and not itself and _may_be_reached(script, node.value):
+            found[name] = max(node.lineno, found.get(name, 0))
+    return {line: name for name, line in found.items()}
+
+
+def _may_be_reached(script: Script, call: ast.Call) -> bool:
+    return script.is_reached(call) is not False
 
 
 def is_optimizer(script: Script, call: ast.Call) -> bool:

@@ -21,10 +21,11 @@ from remat.probe.target.building import outside
 from remat.probe.target.call_sites import sites_in_script
 from remat.probe.target.construct import arguments_for
 from remat.probe.target.defaults import default_dtype
-from remat.probe.target.followed import Following
+from remat.probe.target.following import Following
 from remat.probe.target.loading import File, Project, install
 from remat.probe.target.made import Made, built_from
 from remat.probe.target.model_lines import call_on, lines_that_make
+from remat.probe.target.own_optimizer import lines_of_training
 from remat.probe.target.packages import imports, packages, read
 from remat.probe.target.scopes import evaluate, evaluate_in, scopes_around
 from remat.probe.target.spec import NOTHING, Spec, owner, spec_of, specs
@@ -168,7 +169,7 @@ def _only_line(file: File, tree: ast.Module, text: str) -> int | None:
     classes = any(isinstance(n, ast.ClassDef) and looks_like_module(n, tree) for n in tree.body)
     if classes or any(spec.model or owner(text, spec) for spec in specs(text, str(file.path))):
         return None
-    found = lines_that_make(file, tree)
+    found = lines_of_training(file, tree)
     if len(found) < 2:
         return next(iter(found), None)
     choices = ", ".join(f"{file.path.name}:{line} ({name})" for line, name in sorted(found.items()))
@@ -211,7 +212,9 @@ def _named(file: File, tree: ast.Module, text: str, name: str) -> Made:
         return Made(lambda: arguments.call(callee), file, spec, place, assumed, arguments.said, dtype)
     following = Following(file, site.call, lambda: arguments.call(callee))
     said = lambda: (*arguments.said(), *following.said())  # noqa: E731
-    return Made(following.made, file, spec, place, assumed, said, dtype, following.names)
+    return Made(
+        following.made, file, spec, place, assumed, said, dtype, following.names, lambda: following.beside_bytes
+    )
 
 
 def _makes_there(file: File, tree: ast.Module, function: ast.FunctionDef) -> str:
@@ -297,7 +300,15 @@ def _called(file: File, tree: ast.Module, call: ast.Call, spec: Spec, place: Loc
         first = origin(tree, call)
         scopes = scopes_around(tree, first)
         following = Following(file, first, lambda: evaluate_in(file, first, scopes))
-        return Made(following.made, file, spec, place, said=following.said, names=following.names)
+        return Made(
+            following.made,
+            file,
+            spec,
+            place,
+            said=following.said,
+            names=following.names,
+            beside=lambda: following.beside_bytes,
+        )
     scopes = scopes_around(tree, call)
     found = switches(tree, call)
 

@@ -68,9 +68,14 @@ class Local:
         self.open: dict[int, int] = {}  # what runs now: the line of each statement
         self.done: set[int] = set()
         self.taken: dict[int, Plan] = {}
-        self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": OnDemand(self.look_up)}
+        self.namespace: dict[str, object] = {**vars(file.module), "__builtins__": self._builtins()}
         for name in [name for plan_ in self.plans for name in plan_.by_name]:
             self.namespace.pop(name, None)  # a global of the same name isn't meant
+
+    def _builtins(self) -> OnDemand:
+        return OnDemand(
+            self.look_up, {*self.file.plan.by_name, *(name for local in self.plans for name in local.by_name)}
+        )
 
     def prepare(self, node: ast.expr) -> None:
         """Run all that binds or changes what an expression reads: while a statement runs, what follows it has not."""

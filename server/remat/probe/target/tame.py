@@ -66,9 +66,16 @@ def _is_tame_call(call: ast.Call, find: Callable[[ast.expr], object], depth: int
         thing = find(call.func)
     except (Exception, SystemExit):  # noqa: BLE001  (any code of the user's)
         return False
+    if isinstance(getattr(thing, "__self__", None), nn.Module) and source_of(thing) is None:
+        return is_setting(last)  # a library's own
     if isinstance(thing, type):
         return issubclass(thing, nn.Module) or thing.__name__.endswith("Config")
     return is_tame_function(thing, depth)
+
+
+def is_setting(method: str) -> bool:
+    """Tell methods of libraries' modules that set or tell something, by their names."""
+    return method.startswith(("get_", "set_", "is_", "has_", "freeze", "unfreeze", "enable_", "disable_", "reset_"))
 
 
 def is_tame_function(thing: object, depth: int = 0) -> bool:

@@ -83,6 +83,20 @@ def habits_of(script: Script) -> Habits:
     )
 
 
+def remarks(script: Script) -> Iterator[Said]:
+    """What is said of these habits, each with its line."""
+    names = trained_names(script)
+    for call in copies(script, names):
+        yield Said("a copy of the model is counted with its buffers, as {} keeps one", call.lineno)
+    for loop in _loops(script):
+        late = next((s for s in _flat(loop) if isinstance(s, ast.Expr) and _calls(s, "zero_grad")), None)
+        if late is not None and _clears_late(loop, names):
+            yield Said("the gradients of the last step are there during forward: {} clears them after it", late.lineno)
+    for call in script.calls:
+        if called(call) == "backward" and script.keyword(call, "retain_graph") is True:
+            yield Said("what the graph keeps is taken to live through the next forward: {} retains it", call.lineno)
+
+
 def trained_names(script: Script) -> frozenset[str]:
     """Names of what is trained: those whose parameters somebody asks for, and usual ones."""
     asked = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from remat.probe.built import Habits
 from remat.probe.target.own_optimizer import makings
 from remat.probe.target.statements import dotted
-from remat.probe.target.training_habits import accumulations, habits_of
+from remat.probe.target.training_habits import accumulations, habits_of, remarks
 from remat.probe.target.training_precision import autocasts, optimizers
 from remat.probe.target.training_script import LOOKING, Said, called, given, line_of, reading, sets_a_trainer
 
@@ -42,6 +42,8 @@ class Loop:
     other: Said | None = None
     accumulates: Said | None = None
     habits: Habits = field(default_factory=Habits)
+    remarks: tuple[Said, ...] = ()
+    """on these; `{}` stands for the line"""
     makings: tuple[Making, ...] = ()
     """of optimizers, by the script's own calls"""
 
@@ -62,6 +64,7 @@ def loop_of(file: File) -> Loop:
             other=other,
             accumulates=_first(accumulations(script)),
             habits=habits_of(script),
+            remarks=tuple(remarks(script)),
             makings=tuple(makings(script)),
         )
 
