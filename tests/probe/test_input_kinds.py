@@ -447,3 +447,17 @@ def test_of_several_outputs_it_is_said_which_one_is_learnt_of(tmp_path: Path, as
     """
     said = inputs(ask, tmp_path, "variational", body)
     assert "over the output [batch, 784] alone, not over the 2 other outputs; say it with loss=" in said
+
+
+@pytest.mark.parametrize(("family", "architecture"), [("clip", "CLIPModel"), ("siglip", "SiglipModel")])
+def test_more_tokens_than_a_text_tower_has_positions_for_are_refused_with_its_number(
+    tmp_path: Path, ask: Ask, family: str, architecture: str
+) -> None:
+    vision = {**SMALL, "image_size": 32, "patch_size": 16}
+    config = {"text_config": {**SMALL, "max_position_embeddings": 48}, "vision_config": vision}
+    (tmp_path / family).mkdir()
+    text = json.dumps({"model_type": family, "architectures": [architecture], **config})
+    (tmp_path / family / "config.json").write_text(text)
+    asked = failure(ask(tmp_path, f"hf:{family}", seq=512)).missing
+    assert asked is not None
+    assert (asked.fact, asked.how) == ("seq=512 is more than the 48 positions this model has", "give --seq 48")

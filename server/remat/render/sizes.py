@@ -29,6 +29,12 @@ def between(given: Range | None) -> str:
 
 
 def short_path(path: str) -> str:
-    """Relative to the current folder, where it is inside."""
-    relative = os.path.relpath(path) if os.path.isabs(path) else path  # noqa: PTH117
+    """Relative to the current folder, where it is inside; of an installed package from the package on."""
+    _, installed, inner = path.replace("\\", "/").rpartition("/site-packages/")
+    if installed:
+        return inner
+    try:
+        relative = os.path.relpath(path) if os.path.isabs(path) else path  # noqa: PTH117
+    except ValueError:  # on another drive
+        return path
     return path if relative.startswith(os.pardir) else relative

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BATCH_SIZE = 1
 LONGEST = 2048  # tokens, where the model could take more and nothing is said
 _CHARACTERS = 150  # that are said in ten seconds
+_POSITIONS = {"position_embeddings", "position_embedding", "wpe", "embed_positions"}
 _LM = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining", "WithLMHead")
 
 
@@ -63,11 +64,7 @@ def limits(model: nn.Module) -> tuple[int, int | None]:
     ]
     learned = None
     for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and name.split(".")[-1] in {
-            "position_embeddings",
-            "wpe",
-            "embed_positions",
-        }:
+        if isinstance(module, nn.Embedding) and name.split(".")[-1] in _POSITIONS:
             if "vision" in name or "encoder.embed" in name:
                 continue
             offset = 0 if module.padding_idx is None else module.padding_idx + 1  # as RoBERTa counts
