@@ -507,3 +507,70 @@ def test_pictures_that_are_cut_by_their_size_are_said_to_be_left_out(tmp_path: P
     config = {"model_type": "qwen2_vl", "architectures": ["Qwen2VLForConditionalGeneration"]}
     (tmp_path / "config.json").write_text(json.dumps({**config, "text_config": text, "vision_config": vision}))
     assert "no pictures are given" in notes(ask, tmp_path, f"hf:{tmp_path}")
+
+
+def test_a_script_that_trains_two_models_at_its_top_is_asked_for_one_and_trains_none(tmp_path: Path, ask: Ask) -> None:
+    script = """
+    import torch
+    from torch import nn
+    from two_nets import small
+
+    def train_model(model, optimizer):
+        open("trained.txt", "w").close()
+        model(torch.randn(2, 8)).sum().backward()
+        optimizer.step()
+        return model
+
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = train_model(model, optimizer)
+
+    model_conv = small()
+    for parameter in model_conv.parameters():
+        parameter.requires_grad = False
+    model_conv.last = nn.Linear(8, 8)
+    optimizer_conv = torch.optim.SGD(model_conv.last.parameters(), lr=0.1)
+    model_conv = train_model(model_conv, optimizer_conv)
+    """
+    nets = """
+    from torch import nn
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.last(x)
+
+    def small() -> Small:
+        return Small()
+    """
+    write(tmp_path, two_nets=nets, trains_two=script)
+    asked = missing(ask, tmp_path, "trains_two.py")
+    assert asked.how == "say which: trains_two.py:11 (model), trains_two.py:15 (model_conv)"
+    assert "x: float[batch, 8]" in notes(ask, tmp_path, "trains_two.py:11")
+    assert "x: float[batch, 8]" in notes(ask, tmp_path, "trains_two.py:15")
+    assert not (tmp_path / "trained.txt").exists()
+
+
+def test_inputs_that_may_be_left_out_as_they_are_declared_are_asked_for_where_none_fails(
+    tmp_path: Path, ask: Ask
+) -> None:
+    text = """
+    import torch
+    from torch import Tensor, nn
+
+    class Styled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main = nn.Linear(8, 8)
+
+        def forward(self, sample: Tensor, style: Tensor | None = None, odd: Tensor | None = None):
+            assert odd is None or odd.shape[-1] == 5
+            return self.main(sample) + style.permute(2, 0, 1).sum() + odd.sum()
+    """
+    write(tmp_path, styled=text)
+    asked = missing(ask, tmp_path, "styled.py:Styled")
+    assert "what `sample, style, odd` of `Styled.forward` looks like" in asked.fact
+    assert '"style": torch.randn(batch, …), "odd": torch.randn(batch, …)' in asked.how

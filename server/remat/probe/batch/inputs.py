@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import re
 import time
-import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ import torch
 from torch._guards import detect_fake_mode
 
 from remat.probe.batch.asked_inputs import ask_for
-from remat.probe.batch.before_forward import before_forward
 from remat.probe.batch.candidates import by_name, candidates, facts
 from remat.probe.batch.data_sides import sides_of_data
 from remat.probe.batch.forward_use import first_with_weights, uses
@@ -22,6 +20,7 @@ from remat.probe.batch.losses import own_loss
 from remat.probe.batch.objects import OBJECTS, objects
 from remat.probe.batch.shapes import BATCH, SEQ, PerSample, Recipe, Shape, Sizes, dtype_of_floats
 from remat.probe.batch.taken import parameters
+from remat.probe.batch.unfound import lacking, not_found
 from remat.probe.batch.use import Use
 from remat.probe.built import FactMissingError
 from remat.probe.simulated.fakes import OneDevice
@@ -114,7 +113,8 @@ def find(model: nn.Module, spec: Spec, place: Location) -> Found:
     firsts = itertools.islice(_likeliest_first(pair), _FEW_TRIES)
     fitting = _fitting(search, itertools.chain(firsts, _combinations(taken, choices, known)))
     if fitting is None:
-        raise _not_found(model, search, {name: found.get(name, Use()) for name in names}, place)
+        wanted = {name: found.get(name, Use()) for name in (*names, *lacking(search.first, model, taken))}
+        raise not_found(model, search.first, search.tries, wanted, place)
     recipe, output = _with_targets(search, *fitting, taken)
     wanted = {name: found.get(name, Use()) for name in names}
     alone = ask_for(_of_one(model, search, wanted), wanted, place) if fitting[0] is search.alone else None
@@ -279,17 +279,3 @@ def _fakes(model: nn.Module) -> AbstractContextManager[object]:
     if detect_fake_mode(list(model.parameters())[:1]) is not None:
         return contextlib.nullcontext()
     return OneDevice(allow_non_fake_inputs=True)
-
-
-def _not_found(model: nn.Module, search: _Search, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
-    what = f"what `{', '.join(wanted)}` of `{type(model).__name__}.forward` looks like"
-    if search.first is None:
-        return ask_for(what, wanted, place)
-    recipe, error = search.first
-    if (unprepared := before_forward(model, error, place)) is not None:
-        return unprepared
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == place.path]
-    where = f" at {place.path}:{frames[-1].lineno}" if frames else ""
-    reason = (str(error).strip().splitlines() or [""])[0]
-    tried = f"tried {search.tries}, first {recipe}, which failed{where} with {type(error).__name__}: {reason}"
-    return ask_for(f"{what} ({tried})", wanted, place)

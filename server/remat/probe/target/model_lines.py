@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from dataclasses import dataclass, field
 from functools import reduce
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _LOADS = {"from_pretrained", "from_config"}
 _WRAPS = {"get_peft_model"}
 _AROUND = {"DataParallel", "DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel"}
-_MODELS = {"model", "net", "network"}
+_MODELS = re.compile(r"(\w+_)?(model|net|network)(_\w+)?")
 _DEEPEST = 3
 
 
@@ -52,8 +53,10 @@ def models_made(
 ) -> dict[str, int]:
     """By its name, where each variable gets its model at last."""
     seen = _seen(tree)
-    making = [a for a in seen.assigned if _makes(file, a.call) and is_reached(a.call)]
-    making += [a for a in seen.assigned if a.names & _MODELS and not making and _makes_by_function(file, a.call)]
+    making = [a for a in seen.assigned if a.names and _makes(file, a.call) and is_reached(a.call)]
+    if not making:
+        named = (a for a in seen.assigned if any(map(_MODELS.fullmatch, a.names)) and is_reached(a.call))
+        making = [a for a in named if _makes_by_function(file, a.call)]
     builders = {
         function
         for a in making

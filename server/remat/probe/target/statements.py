@@ -83,11 +83,21 @@ def plan(tree: ast.Module) -> Plan:
     statements = tuple(map(_statement, tree.body))
     if _looks_names_up_by_text(tree):
         statements = tuple(_sooner(statement) for statement in statements)
+    statements = tuple(_unless_training(statement, tree) for statement in statements)
     guards = [node for node in tree.body if isinstance(node, ast.If) and is_main_guard(node)]
     script = tuple(_only_on_demand(_statement(node)) for guard in guards for node in guard.body)
     by_name = _by_name(statements, 0)
     guarded = {name: found for name, found in _by_name(script, len(statements)).items() if name not in by_name}
     return Plan((*statements, *script), _future(tree), len(statements), by_name, guarded, _reads_dictionaries(tree))
+
+
+def _unless_training(statement: Statement, tree: ast.Module) -> Statement:
+    """`model = train(model)` never runs, where `train` is a function of the file that trains."""
+    node = statement.node
+    called = dotted(node.value.func) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else ""
+    if called and any(isinstance(n, ast.FunctionDef) and n.name == called and trains(n) for n in tree.body):
+        return Statement(node, When.NEVER)
+    return statement
 
 
 def _by_name(statements: tuple[Statement, ...], first: int) -> dict[str, list[int]]:
