@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 
+from remat.probe.simulated.cpu_convolutions import CONVOLUTIONS, convolution_scratch
 from remat.probe.simulated.kernels import on_pages, row_of
 
 if TYPE_CHECKING:
@@ -19,16 +20,22 @@ Scratch: TypeAlias = "tuple[int, int]"
 _NONE: Scratch = (0, 0)
 
 
-def cpu_scratch(name: str, args: Sequence[object], out: object) -> Scratch:
-    """Of the operator `name`."""
-    kind = _SCRATCH.get(name)
-    return _NONE if kind is None else kind(args, out)
+def cpu_scratch(assume: Callable[[str], None]) -> Callable[[str, Sequence[object], object], Scratch]:
+    """What an operator takes, by its name, arguments and result; `assume` is told what is not known for sure."""
+
+    def scratch(name: str, args: Sequence[object], out: object) -> Scratch:
+        if name in CONVOLUTIONS:
+            return convolution_scratch(name, args, out, assume)
+        kind = _SCRATCH.get(name)
+        return _NONE if kind is None else kind(args, out)
+
+    return scratch
 
 
 @contextlib.contextmanager
 def cpu_effects(trace: Trace) -> Iterator[None]:
     """Inside it the fake CPU takes what the real one takes."""
-    trace.scratch = cpu_scratch
+    trace.scratch = cpu_scratch(trace.assume)
     with generator_states(trace):
         yield
 
@@ -52,56 +59,6 @@ def generator_states(trace: Trace) -> Iterator[None]:
 
 def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def _blocked(tensor: torch.Tensor, dim: int = 1) -> int:
-    """Bytes in oneDNN's layout, which fills channels up to whole vectors."""
-    block = 16 if torch.backends.cpu.get_cpu_capability().startswith("AVX512") else 8
-    channels = tensor.size(dim)
-    return _bytes(tensor) // max(channels, 1) * ((channels + block - 1) // block * block)
-
-
-def _is_reordered(image: torch.Tensor, weight: torch.Tensor) -> bool:
-    """OneDNN computes plain fp32 layouts in its own; 1x1 kernels and channels_last stay as they are."""
-    is_point = all(size == 1 for size in weight.shape[2:])
-    return image.dtype == torch.float32 and not is_point and image.is_contiguous()
-
-
-def _has_columns(image: torch.Tensor, weight: torch.Tensor, *how: object) -> bool:
-    """Half precision that the CPU has no instructions for: the plain kernel writes every patch out, as a column."""
-    stride, padding, dilation, transposed = cast("tuple[list[int], list[int], list[int], bool]", how)
-    if transposed or image.dim() != 4 or max(dilation) > 1 or image.dtype not in _SUPPORTED:
-        return False
-    is_plain_product = max(*weight.shape[2:], *stride) == 1 and max(padding) == 0
-    return not is_plain_product and not _SUPPORTED[image.dtype]()
-
-
-def _columns(image: torch.Tensor, weight: torch.Tensor, result: torch.Tensor) -> int:
-    return image.size(0) * weight[0].numel() * result.size(2) * result.size(3) * image.element_size()
-
-
-def _convolution(args: Sequence[object], out: object) -> Scratch:
-    image, weight = cast("torch.Tensor", args[0]), cast("torch.Tensor", args[1])
-    result = cast("torch.Tensor", out)
-    if _has_columns(image, weight, *args[3:7]):
-        return _columns(image, weight, result), 0
-    if args[6] or not _is_reordered(image, weight):  # transposed
-        return _NONE
-    first = _blocked(image) if image.size(1) >= 8 else 0
-    return first + _blocked(weight, 0) + _blocked(result), _blocked(result)
-
-
-def _convolution_backward(args: Sequence[object], out: object) -> Scratch:
-    gradient, image, weight = (cast("torch.Tensor", item) for item in args[:3])
-    if _has_columns(image, weight, *args[4:8]):
-        return 0, _columns(image, weight, gradient)
-    if args[7] or not _is_reordered(image, weight):
-        return _NONE
-    grad_input, grad_weight, _ = cast("tuple[torch.Tensor | None, ...]", out)
-    parts = _blocked(gradient) + _blocked(weight, 0)
-    for_input = parts + _blocked(image)
-    for_weight = parts + (_blocked(image) if image.size(1) >= 8 else 0)
-    return for_input if grad_input is not None else 0, for_weight - _bytes(weight) if grad_weight is not None else 0
 
 
 def _norm_backward(args: Sequence[object], _out: object) -> Scratch:
@@ -151,13 +108,7 @@ def _safe_softmax(_args: Sequence[object], out: object) -> Scratch:
     return 0, cast("torch.Tensor", out).numel()
 
 
-_SUPPORTED: dict[torch.dtype, Callable[[], bool]] = {
-    torch.bfloat16: lambda: bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()),
-    torch.float16: lambda: bool(torch.ops.mkldnn._is_mkldnn_fp16_supported()),
-}
 _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
     "native_batch_norm_backward": _norm_backward,
     "mkldnn_rnn_layer": _rnn,
     "mkldnn_rnn_layer_backward": _rnn_backward,
