@@ -133,3 +133,40 @@ def test_what_is_thawed_while_it_is_trained_is_said(tmp_path: Path) -> None:
     )
     path.write_text(script(MADE, "model.body.requires_grad_(False)", ADAMW, loop=loop))
     assert any("changes what is trained while it is" in text for text in probed(path).assumptions)
+
+
+TRAINED_BY = """
+import torch
+from peft import LoraConfig
+from transformers import GPT2Config, GPT2LMHeadModel
+from trl import SFTConfig, SFTTrainer
+
+model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=500, n_positions=64))
+config = LoraConfig(r=4, target_modules=["c_attn"])
+trainer = SFTTrainer(model, args=SFTConfig("out", gradient_checkpointing=True), peft_config=config)
+trainer.train()
+"""
+
+
+def test_adapters_that_a_trainer_adds_are_added_and_its_own_loss_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINED_BY)
+    told = probed(path, seq=32, batch=2)
+    assert trained(told) == pytest.approx(2 * 4 * (64 + 3 * 64), rel=0.01)
+    assert told.active
+    assert "adapters are added as train.py:9 says" in told.assumptions
+    assert "the loss is the model's own: what SFTTrainer computes in its place is not counted" in told.assumptions
+
+
+def test_a_library_s_model_is_followed_through_its_own_methods(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\nfrom transformers import GPT2Config, GPT2LMHeadModel\n\n"
+        "model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=500, n_positions=64))\n"
+        "for p in model.parameters():\n    p.requires_grad = False\n"
+        "for p in model.get_input_embeddings().parameters():\n    p.requires_grad = True\n"
+        "model.resize_token_embeddings(512)\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "model(input_ids=ids, labels=ids).loss.backward()\noptimizer.step()\n"
+    )
+    assert trained(probed(path, seq=32, batch=2)) == 512 * 64

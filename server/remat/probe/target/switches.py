@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from remat.probe.target.statements import dotted
+from remat.probe.target.trl_defaults import trl_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,3 +105,7 @@ def by_trainer(tree: ast.Module) -> Iterator[Switch]:
                 keywords = () if settings is None else (ast.keyword(f"{stem}_kwargs", settings),)
                 yield Switch(f"{stem}_enable", keywords, flag.lineno)
                 return
+        config = dotted(call.func).split(".")[-1]
+        if not given.keys() & set(_STEMS) and trl_default(config, _STEMS[1]) is True:
+            yield Switch(f"{_STEMS[1]}_enable", (), call.lineno)
+            return

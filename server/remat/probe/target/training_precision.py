@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from remat.probe.target.training_script import UNKNOWN, Said, arguments, called, given, line_of, sets_a_trainer
+from remat.probe.target.trl_defaults import trl_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,9 @@ def autocasts(script: Script) -> Iterator[Said]:
                 value = script.keyword(call, dtype) if given(call, dtype) is not None else False
                 if value:
                     yield Said(dtype, line_of(call, dtype), value is not UNKNOWN)
+            is_open = given(call, "bf16") is None and given(call, "fp16") is None
+            if is_open and trl_default(called(call), "bf16") is None:  # TRL's own choice, where the GPU can
+                yield Said("bf16", call.lineno)
 
 
 def _mixed(script: Script, call: ast.Call, name: str) -> Iterator[Said]:
