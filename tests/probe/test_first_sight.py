@@ -574,3 +574,15 @@ def test_inputs_that_may_be_left_out_as_they_are_declared_are_asked_for_where_no
     asked = missing(ask, tmp_path, "styled.py:Styled")
     assert "what `sample, style, odd` of `Styled.forward` looks like" in asked.fact
     assert '"style": torch.randn(batch, …), "odd": torch.randn(batch, …)' in asked.how
+
+
+def test_batch_norms_that_would_be_synchronised_are_counted_as_those_of_one_gpu(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    def Synchronised():
+        return nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))
+    """
+    write(tmp_path, synchronised=text)
+    assert "without what SyncBatchNorm gathers" in notes(ask, tmp_path, "synchronised.py:Synchronised")

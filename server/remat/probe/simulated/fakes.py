@@ -77,6 +77,8 @@ def _replacements(assume: Callable[[str], None]) -> Iterator[tuple[object, str, 
     yield nn.Module, "double", lambda self: _module_to(self, torch.float64)
     yield torch.Tensor, "cuda", _same_tensor
     yield torch.Tensor, "to", _to_one_device(torch.Tensor.to)
+    # It refuses tensors on the CPU, where fakes are; on one GPU it is a batch norm.
+    yield nn.SyncBatchNorm, "convert_sync_batchnorm", classmethod(_as_it_is(assume))
     # `torch.cuda.LongTensor(n)`: the legacy types exist where CUDA does only.
     for name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
         yield torch.cuda, f"{name}Tensor", getattr(torch, f"{name}Tensor")
@@ -121,6 +123,14 @@ def _uncompiled(assume: Callable[[str], None]) -> object:
         return model if model is not None else lambda function: function
 
     return compile_
+
+
+def _as_it_is(assume: Callable[[str], None]) -> Callee[nn.Module]:
+    def convert_sync_batchnorm(_cls: type, module: nn.Module, *_args: object, **_kwargs: object) -> nn.Module:
+        assume("batch norms are counted as those of one GPU, without what SyncBatchNorm gathers of the others")
+        return module
+
+    return convert_sync_batchnorm
 
 
 def _unchanged(tensor: torch.Tensor, *_args: object, **_kwargs: object) -> torch.Tensor:
