@@ -125,10 +125,10 @@ def _uncompiled(assume: Callable[[str], None]) -> object:
     return compile_
 
 
-def _as_it_is(assume: Callable[[str], None]) -> Callee[nn.Module]:
-    def convert_sync_batchnorm(_cls: type, module: nn.Module, *_args: object, **_kwargs: object) -> nn.Module:
+def _as_it_is(assume: Callable[[str], None]) -> Callee[object]:
+    def convert_sync_batchnorm(*args: object, **kwargs: object) -> object:
         assume("batch norms are counted as those of one GPU, without what SyncBatchNorm gathers of the others")
-        return module
+        return args[1] if len(args) > 1 else kwargs["module"]
 
     return convert_sync_batchnorm
 
