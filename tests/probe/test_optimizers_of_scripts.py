@@ -170,3 +170,13 @@ def test_a_moving_average_and_late_clearing_are_said_with_their_lines(tmp_path: 
     told = probed(write(tmp_path, script(MADE, ADAMW, loop=late))).assumptions
     assert "a copy of the model is counted with its buffers, as train.py:29 keeps one" in told
     assert "the gradients of the last step are there during forward: train.py:34 clears them after it" in told
+
+
+def test_a_script_that_changes_its_parameters_by_hand_has_no_optimizer(tmp_path: Path) -> None:
+    by_hand = (
+        "        for p in model.parameters():\n            p.data.add_(p.grad, alpha=-0.1)\n        model.zero_grad()\n"
+    )
+    path = write(tmp_path, script(MADE, loop=LOOP.replace(STEP, by_hand)))
+    told = probed(path)
+    assert told.allocated_bytes == pytest.approx(peak_of(path), rel=0.02)
+    assert any(text.startswith("no optimizer is counted: train.py:") for text in told.assumptions)

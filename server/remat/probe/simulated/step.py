@@ -89,6 +89,8 @@ def run_steps(built: Built, variant: Variant, model: nn.Module, watcher: Watcher
             _update(optimizers, watcher, side_by_side)
             if not built.habits.clears_late:
                 _clear(optimizers, built.habits, parameters)
+        elif built.habits.clears_all:
+            _clear([], built.habits, parameters)
         if built.step_is_a_function:
             held = None
     del held, copies

@@ -193,6 +193,10 @@ def _origins(made: Made, loop: Loop) -> Iterator[tuple[str, str]]:
     if loop.makings:
         return
     if made.spec.optimizer is None and loop.optimizer is not None:
+        if loop.optimizer.value == "none":
+            by_hand = f"{_at(made, loop.optimizer.line)} changes the parameters by hand"
+            yield "optimizer", f"no optimizer is counted: {by_hand} (--optimizer)"
+            return
         yield "optimizer", f"the optimizer is {loop.optimizer.value}, as {_at(made, loop.optimizer.line)} says"
     elif made.spec.optimizer is None and loop.other is not None:
         where = _at(made, loop.other.line)

@@ -83,6 +83,19 @@ def habits_of(script: Script) -> Habits:
     )
 
 
+def by_hand(script: Script) -> Said | None:
+    """Where a script without an optimizer changes the parameters itself: `p.data.add_(p.grad, alpha=-lr)`."""
+    for loop in (n for n in ast.walk(script.tree) if isinstance(n, ast.For) and id(n) not in script.aside):
+        asks = any(isinstance(n, ast.Attribute) and n.attr == "parameters" for n in ast.walk(loop.iter))
+        read = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Attribute) and n.attr == "grad"]
+        changed = any(_calls(s, name) for s in loop.body for name in ("add_", "sub_", "copy_")) or any(
+            isinstance(s, ast.AugAssign) for s in loop.body
+        )
+        if asks and read and changed:
+            return Said("none", loop.lineno)
+    return None
+
+
 def remarks(script: Script) -> Iterator[Said]:
     """What is said of these habits, each with its line."""
     names = trained_names(script)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from remat.probe.built import Habits
 from remat.probe.target.own_optimizer import makings
 from remat.probe.target.statements import dotted
-from remat.probe.target.training_habits import accumulations, habits_of, remarks
+from remat.probe.target.training_habits import accumulations, by_hand, habits_of, remarks
 from remat.probe.target.training_precision import autocasts, optimizers
 from remat.probe.target.training_script import LOOKING, Said, called, given, line_of, reading, sets_a_trainer
 
@@ -54,18 +54,19 @@ def loop_of(file: File) -> Loop:
         if script is None:
             return Loop()
         cast, made = list(autocasts(script)), list(optimizers(script))
+        makes = tuple(makings(script))
         other = next((said for said in made if not said.is_sure), None)
         return Loop(
             batch=_only(_batches(script) or _numbers(script, _BATCHES) or _configured(script, _BATCHES)),
             seq=_only(_lengths(script) or _numbers(script, _LENGTHS)),
             autocast=_only(said for said in cast if said.is_sure),
             unsure_autocast=next((said for said in cast if not said.is_sure), None),
-            optimizer=None if other else _only(made),
+            optimizer=None if other else _only(made) if made or makes else by_hand(script),
             other=other,
             accumulates=_first(accumulations(script)),
             habits=habits_of(script),
             remarks=tuple(remarks(script)),
-            makings=tuple(makings(script)),
+            makings=makes,
         )
 
 
