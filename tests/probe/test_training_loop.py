@@ -359,3 +359,8 @@ def test_the_gpu_that_a_script_asks_for_is_there_while_its_lines_are_read_and_no
 def test_an_autocast_that_the_script_leaves_off_is_not_spoken_of(line: str, tmp_path: Path) -> None:
     told = answer(built(tmp_path, LOADER, line)).assumptions
     assert not any(text.startswith(("no autocast", "forward runs")) for text in told)
+
+
+def test_the_loss_that_is_taken_is_said_where_a_comment_spells_the_inputs_too(tmp_path: Path) -> None:
+    told = answer(built(tmp_path, LOADER, "# remat: probe(inputs=(batch, 16))")).assumptions
+    assert any(text.startswith("the loss is cross-entropy over the output [batch, 16]") for text in told)

@@ -83,7 +83,7 @@ def built_from(made: Made) -> Built:
     return Built(
         make_model=lambda: _model(made, known),
         make_batch=lambda model, batch, seq: _batch(made, known, model, batch, seq),
-        make_loss=lambda output, inputs: _loss(made, output, inputs),
+        make_loss=lambda output, inputs: _loss(made, known, output, inputs),
         make_optimizer=None if known.stepping is None else partial(_own_optimizer, known),
         optimizer=made.spec.optimizer or (loop.optimizer.value if loop.optimizer else None),
         autocast=made.spec.autocast or (loop.autocast.value if loop.autocast else None),
@@ -295,8 +295,10 @@ def _tensor(value: object, dtype: torch.dtype) -> object:
     return torch.randn(cast("tuple[int, ...]", value), dtype=dtype) if _is_shape(value) else value
 
 
-def _loss(made: Made, output: object, inputs: Inputs) -> torch.Tensor:
+def _loss(made: Made, known: _Known, output: object, inputs: Inputs) -> torch.Tensor:
     if made.spec.loss is None:
+        if made.spec.inputs is not None and (text := described(output, inputs)) not in known.said:
+            known.said.append(text)
         return loss_of(output, inputs)
     return call_loss(evaluate(cast("File", made.file), made.spec.loss), output, inputs)
 
