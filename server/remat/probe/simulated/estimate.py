@@ -19,6 +19,7 @@ from remat.probe.simulated.cuda.layouts import layouts_of
 from remat.probe.simulated.cuda.there import a_gpu_is_there
 from remat.probe.simulated.fakes import OneDevice, fake_friendly, plain_masks
 from remat.probe.simulated.kernels import whole_recurrent_layers
+from remat.probe.simulated.lenient import Assumed
 from remat.probe.simulated.log import of_lane
 from remat.probe.simulated.modules import Modules, watching
 from remat.probe.simulated.packed import packed_sequences
@@ -129,9 +130,17 @@ def side_by_side(
         as_run = replace(ranks.variant, optimizer=optimizers[0], grad_accum=accumulated)
         run_steps(built, as_run, model, trace, Loop(side_by_side=several))
         ranks.tell(model)
+    return tuple(Traced(log, modules, tuple(calls)) for log in _logs(trace, optimizers))
+
+
+def _logs(trace: Trace, optimizers: tuple[str, ...]) -> Iterator[Log]:
+    """What was seen with each of the optimizers, all of it known now."""
+    trace.log.assumed |= {Assumed(said, None): 1 for said in trace.host.said()}
     settle_categories(trace.log)
-    logs = (trace.log,) if several is None else (of_lane(trace.log, lane) for lane in range(len(optimizers)))
-    return tuple(Traced(log, modules, tuple(calls)) for log in logs)
+    if len(optimizers) == 1:
+        yield trace.log
+    else:
+        yield from (of_lane(trace.log, lane) for lane in range(len(optimizers)))
 
 
 def track_model(model: nn.Module, trace: Trace) -> None:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from remat.probe.simulated.accumulation import Accumulation
 from remat.probe.simulated.few_values import Unknowable
 from remat.probe.simulated.flops import flops_of
+from remat.probe.simulated.host import Host
 from remat.probe.simulated.kernels import STAND_INS
 from remat.probe.simulated.lenient import Assumed, assume
 from remat.probe.simulated.log import Allocation, Log, Mark
@@ -53,6 +54,7 @@ class Trace(TorchDispatchMode):
         self.stream = 0
         self.lane: int | None = None
         """the number of the optimizer whose turn it is, where there are several"""
+        self.host = Host()
         self._accumulation = Accumulation()
         self._live: dict[int, tuple[int, object]] = {}
         self.scratch: Callable[[str, tuple[object, ...], object], tuple[int, int]] = lambda *_: (0, 0)
@@ -71,6 +73,7 @@ class Trace(TorchDispatchMode):
 
     def end_forward(self) -> None:
         self.log.kept = [index for index, _ in self._live.values()]
+        self.host.end_forward()
 
     def live(self) -> list[Allocation]:
         return [self.log.allocations[index] for index, _ in self._live.values()]
@@ -142,6 +145,7 @@ class Trace(TorchDispatchMode):
         known = self._live.pop(key, None)
         if known is not None:
             self.free(known[0])
+            self.host.free(key)
 
     # ---- operators
 
@@ -171,6 +175,17 @@ class Trace(TorchDispatchMode):
             if sum_ is not None:
                 return sum_
         out = self._run(func, name, args, kwargs)
+        on_host = self.host.takes(args, kwargs)
+        if on_host is None:
+            self._took(name, args, out)
+        else:
+            for tensor in _tensors(out):
+                self.host.put(tensor, on_host)
+                self.track(tensor, name, "elsewhere")
+        self._count(func, args, kwargs, out)
+        return out
+
+    def _took(self, name: str, args: tuple[object, ...], out: object) -> None:
         before, beside = self.scratch(name.rpartition(":")[2], args, out)
         if before:
             self.passing(before, name)
@@ -180,8 +195,6 @@ class Trace(TorchDispatchMode):
         self.taken_for_good(name)
         if beside:
             self.passing(beside, name)
-        self._count(func, args, kwargs, out)
-        return out
 
     def _run(
         self, func: torch._ops.OpOverload, name: str, args: tuple[object, ...], kwargs: dict[str, object]

@@ -12,6 +12,7 @@ from remat.probe.simulated.cuda.architecture import capability
 from remat.probe.simulated.cuda.attention import attention_for
 from remat.probe.simulated.cuda.autocast import autocast_as_on_cuda
 from remat.probe.simulated.cuda.elementwise import dropout, log_softmax, softmax
+from remat.probe.simulated.cuda.host import host_memory
 from remat.probe.simulated.cuda.scratch import cuda_scratch, workspaces
 from remat.probe.simulated.optimizers import cuda_defaults
 
@@ -40,6 +41,7 @@ def cuda_effects(trace: Trace, gpu: str | None) -> Iterator[None]:
         library.impl("log_softmax.int", log_softmax, "AutogradCPU")
         world.enter_context(autocast_as_on_cuda())
         world.enter_context(cuda_defaults())
+        world.enter_context(host_memory(trace))
         trace.scratch = cuda_scratch
         trace.taken_for_good = workspaces(trace, generation)
         trace.scalars_elsewhere = True
