@@ -15,6 +15,10 @@ MADE = "model = Net()"
 ALL = (256 * 384 + 384) + 4 * (384 * 384 + 384) + (384 * 7 + 7)
 HEAD_ONLY = 384 * 7 + 7
 
+WRAPPING = (
+    "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
+    "    apply_activation_checkpointing, checkpoint_wrapper)"
+)
 WAYS = {
     "freezing in a loop": "for p in model.parameters():\n    p.requires_grad = False\nmodel.head = nn.Linear(384, 7)",
     "freezing by name": "for n, p in model.named_parameters():\n    if n[0] != 'h':\n        p.requires_grad_(False)",
@@ -90,6 +94,45 @@ def test_what_is_compiled_or_spread_is_said_not_to_be_counted(tmp_path: Path) ->
     told = probed(path).assumptions
     assert any("train.py:27 `torch.compile(model)`: figures are those of eager mode" in text for text in told)
     assert any("train.py:28" in text and "--sharding ddp" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for i, block in enumerate(model.body):\n    model.body[i] = checkpoint_wrapper(block)",
+        "apply_activation_checkpointing(model, check_fn=lambda m: m in list(model.body))",
+    ],
+)
+def test_blocks_that_the_script_wraps_are_recomputed(lines: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(WRAPPING, MADE, lines, ADAMW))
+    told = probed(path)
+    assert [item.count for item in told.checkpointed] == [4]
+    assert told.allocated_bytes == pytest.approx(peak_of(path), rel=0.02)
+
+
+def test_what_shards_in_the_script_shards_where_the_number_of_ranks_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        script(
+            "from torch.distributed.fsdp import fully_shard",
+            MADE,
+            "for layer in model.body:\n    fully_shard(layer)",
+            "fully_shard(model)",
+            ADAMW,
+        )
+    )
+    alone, of_four = probed(path), probed(path, world_size=4)
+    assert of_four.by_category["optimizer"] == pytest.approx(alone.by_category["optimizer"] / 4, rel=0.01)
+    assert any("fully_shard 4 times on body.*" in text for text in of_four.assumptions)
+    assert any("needs to know how many processes train this model together" in text for text in alone.assumptions)
+    assert not any("not followed" in text for text in of_four.assumptions)
+
+
+def test_what_wraps_for_ranks_in_the_script_wraps_where_their_number_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(script(MADE, "model = nn.parallel.DistributedDataParallel(model)", ADAMW))
+    assert any("DistributedDataParallel keeps buckets" in text for text in probed(path, world_size=2).assumptions)
 
 
 def test_a_builder_s_model_is_followed_to_its_caller_and_to_what_trains_it(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
+from remat.probe.built import FactMissingError
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import from_here_on, line_of_function, scopes_around
 from remat.probe.target.statements import dotted, holds_training, is_main_guard
 from remat.probe.target.switches import Switch, is_switch, switched
 from remat.probe.target.tame import (
+    ACTING,
     CHANGING,
     begins,
     changes,
@@ -192,7 +194,9 @@ class _Walk:
                 self._run(node, quietly=last in _MOVING)
             elif is_setting(last) or is_tame_function(getattr(type(self.model), last, None)):
                 self._run(node)
-        elif last_name(call) not in {"print", "summary"}:
+        elif last in ACTING:
+            self._run(node)
+        elif last not in {"print", "summary"}:
             self._handed_over(node, call)
 
     def _switch(self, call: ast.Call) -> None:
@@ -267,7 +271,7 @@ class _Walk:
             self.local.execute(node)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
             if not (quietly and "dtype" not in ast.unparse(node)):
-                self.course.leave(node, f"fails here ({type(error).__name__}: {_first_line(error)})")
+                self.course.leave(node, _why(error))
             return
         if not quietly or _state(self.model) != before:
             self.course.do(node)
@@ -282,7 +286,7 @@ class _Walk:
         try:
             made = self.local.evaluate(value)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (any code of the user's)
-            self.course.leave(node.value or node, f"fails here ({type(error).__name__}: {_first_line(error)})")
+            self.course.leave(node.value or node, _why(error))
             return
         if not isinstance(made, nn.Module):
             return
@@ -314,5 +318,8 @@ def _state(model: nn.Module) -> list[tuple[int, object, bool]]:
     return [(id(p), p.dtype, p.requires_grad) for p in model.parameters()]
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [""])[0][:120]
+def _why(error: BaseException) -> str:
+    if isinstance(error, FactMissingError):
+        return f"needs to know {error.fact}: {error.how}"
+    line = (str(error).splitlines() or [""])[0][:120]
+    return f"fails here ({type(error).__name__}: {line})"

@@ -42,11 +42,16 @@ _BUILT_IN = frozenset({
     "enumerate", "reversed", "sorted", "getattr", "hasattr", "setattr", "delattr", "print", "sum", "min", "max", "str",
     "int", "float", "bool", "type", "super", "next", "iter", "round", "abs", "id", "repr",
 })  # fmt: skip
-_OF_LIBRARIES = frozenset({
-    "get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
-    "convert_sync_batchnorm", "inject_adapter_in_model", "apply_activation_checkpointing", "deepcopy", "spectral_norm",
-    "weight_norm", "remove_weight_norm", "partial", "device", "is_available", "adapt_input_conv", "get_parameter_names",
+ACTING = frozenset({
+    "get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training", "convert_sync_batchnorm",
+    "inject_adapter_in_model", "apply_activation_checkpointing", "checkpoint_wrapper", "offload_wrapper", "fully_shard",
+    "spectral_norm", "weight_norm", "remove_weight_norm", "parametrize", "remove_parametrizations",
 })  # fmt: skip
+"""functions of libraries that change the module they are given, or wrap it, and nothing else"""
+_OF_LIBRARIES = ACTING | {
+    "deepcopy", "partial", "device", "is_available", "adapt_input_conv", "get_parameter_names", "init_device_mesh",
+    "MixedPrecisionPolicy", "get_world_size", "get_rank", "DistributedDataParallel", "DDP",
+}  # fmt: skip
 _DEEPEST = 3
 
 
@@ -121,10 +126,18 @@ def changes_parts(loop: ast.For) -> bool:
 
 
 def changes(node: ast.AST) -> bool:
-    """Tell whether a node changes a module or a parameter: `p.requires_grad = False`, `.half()`, `m.fc = …`."""
+    """Tell whether a node changes a module or parameter: `p.requires_grad = False`, `.half()`, `m.a[0] = f(m.a[0])`."""
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Attribute) and dotted(target.value) != "self" for target in node.targets)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING
+        return any(_is_of_something(target) for target in node.targets)
+    if not isinstance(node, ast.Call):
+        return False
+    return last_name(node) in ACTING or (isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING)
+
+
+def _is_of_something(target: ast.expr) -> bool:
+    if isinstance(target, ast.Subscript):
+        return isinstance(target.value, ast.Attribute)
+    return isinstance(target, ast.Attribute) and dotted(target.value) != "self"
 
 
 def trains_other_parts(node: ast.AST) -> bool:
