@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import torch
 
 from remat.probe.simulated.cpu_convolutions import CONVOLUTIONS, convolution_scratch
-from remat.probe.simulated.kernels import on_pages, row_of
+from remat.probe.simulated.kernels import on_pages, row_of, soft_margin_backward, unreduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -112,6 +112,10 @@ _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "native_batch_norm_backward": _norm_backward,
     "mkldnn_rnn_layer": _rnn,
     "mkldnn_rnn_layer_backward": _rnn_backward,
+    "mse_loss": unreduced,
+    "smooth_l1_loss": unreduced,
+    "huber_loss": unreduced,
+    "soft_margin_loss_backward": soft_margin_backward,
     "_safe_softmax": _safe_softmax,
     "_softmax": _softmax,
     "_log_softmax": _softmax,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -61,6 +62,38 @@ def mkldnn_rnn_backward(args: Sequence[object], kwargs: dict[str, object]) -> ob
     return (*out[:4], out[3], *out[5:])
 
 
+def reduced_in_place(loss: str) -> StandIn:
+    """A loss whose mean or sum takes the place of its values, in a storage as large as they were.
+
+    ATen/native/Loss.cpp and cuda/Loss.cu (torch 1.9 to 2.13): the result is made for all values, then made smaller.
+    """
+    operator = getattr(_aten, loss).default
+
+    def run(args: Sequence[object], kwargs: dict[str, object]) -> object:
+        out = cast("torch.Tensor", operator(*args, **kwargs))
+        return out if out.dim() else out.new_empty((_values(args),)).as_strided((), ())
+
+    return run
+
+
+def unreduced(args: Sequence[object], out: object) -> tuple[int, int]:
+    """The values of such a loss, beside what it is to become, as a kernel's scratch (torch 1.9 to 2.13)."""
+    scalar = cast("torch.Tensor", out)
+    return 0, 0 if scalar.dim() else _values(args) * scalar.element_size()
+
+
+def soft_margin_backward(args: Sequence[object], out: object) -> tuple[int, int]:
+    """Two products and an exponential before the result, one beside it (ATen/native/Loss.cpp, torch 1.9 to 2.13)."""
+    gradient = cast("torch.Tensor", out)
+    size = _values(args[1:]) * gradient.element_size()
+    return 3 * size, size
+
+
+def _values(args: Sequence[object]) -> int:
+    given, target = cast("tuple[torch.Tensor, torch.Tensor]", args[:2])
+    return math.prod(torch.broadcast_shapes(given.shape, target.shape))
+
+
 def rnn_workspace(length: int, batch: int, width: int, gates: int, hidden: int) -> int:
     """Bytes that oneDNN 3 keeps of one fp32 layer for its backward; the parts agree with the library for 19 shapes.
 
@@ -87,4 +120,8 @@ STAND_INS: dict[str, StandIn] = {
     "aten::_grouped_mm": grouped_product,
     "aten::mkldnn_rnn_layer": mkldnn_rnn,
     "aten::mkldnn_rnn_layer_backward": mkldnn_rnn_backward,
+    "aten::mse_loss": reduced_in_place("mse_loss"),
+    "aten::smooth_l1_loss": reduced_in_place("smooth_l1_loss"),
+    "aten::soft_margin_loss": reduced_in_place("soft_margin_loss"),
+    "aten::binary_cross_entropy": reduced_in_place("binary_cross_entropy"),
 }

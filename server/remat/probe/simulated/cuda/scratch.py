@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import torch
 
 from remat.probe.simulated.cuda.architecture import workspace_bytes
+from remat.probe.simulated.kernels import soft_margin_backward, unreduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,6 +91,10 @@ _SCRATCH: dict[str, Callable[[Sequence[object], object], Scratch]] = {
     "_softmax_backward_data": _softmax_backward,
     "_scaled_dot_product_flash_attention_backward": _flash_backward,
     "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
+    "mse_loss": unreduced,
+    "smooth_l1_loss": unreduced,
+    "huber_loss": unreduced,
+    "soft_margin_loss_backward": soft_margin_backward,
     "_fft_c2c": _transform,
     "_fft_r2c": _transform,
     "_fft_c2r": _transform,
