@@ -11,12 +11,20 @@ _SIDES = {
 }  # fmt: skip
 _NAMES = "|".join(_SIDES)
 _NAMED = re.compile(rf"\bdatasets\.({_NAMES})\(|\bimport\s.*\b({_NAMES})\b|[\"']((?i:{_NAMES}))[\"']")
+_DRAWN = re.compile(r"\btorch\.(?:randn|rand|zeros|ones|empty)\(\(?[^(),]+,\s*3,\s*(\d+),\s*(\d+)\s*(?:,\s*[a-z]|\))")
 _RESIZED = re.compile(r"\b(Resize|RandomResizedCrop)\(")
 _MOST_FILES, _LARGEST = 60, 200_000
 
 
 def sides_of_data(path: str) -> tuple[tuple[int, ...], ...]:
-    """Return the one size of the data sets that files beside a file, or one folder above, use with it; else nothing."""
+    """Return the one size of the pictures that a file draws itself, else of the data sets that files beside it, or one
+    folder above, use with it; else nothing.
+    """
+    own = Path(path)
+    if own.is_file() and own.stat().st_size < _LARGEST:
+        drawn = {(int(height), int(width)) for height, width in _DRAWN.findall(own.read_text("utf-8", "replace"))}
+        if len(drawn) == 1:
+            return tuple(drawn)
     folder = Path(path).parent
     used = re.compile(rf"\b{re.escape(Path(path).stem)}\b|\bfrom {re.escape(folder.name)} import \*")
     near = [*sorted(folder.glob("*.py"))[:_MOST_FILES], *sorted(folder.parent.glob("*.py"))[:_MOST_FILES]]

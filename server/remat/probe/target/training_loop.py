@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from remat.probe.built import Habits
+from remat.probe.target.drawn import drawn_batches, drawn_lengths
 from remat.probe.target.own_optimizer import makings
 from remat.probe.target.statements import dotted
 from remat.probe.target.training_habits import accumulations, by_hand, habits_of, remarks
@@ -57,8 +58,10 @@ def loop_of(file: File) -> Loop:
         makes = tuple(makings(script))
         other = next((said for said in made if not said.is_sure), None)
         return Loop(
-            batch=_only(_batches(script) or _numbers(script, _BATCHES) or _configured(script, _BATCHES)),
-            seq=_only(_lengths(script) or _numbers(script, _LENGTHS)),
+            batch=_only(
+                _batches(script) or drawn_batches(script) or _numbers(script, _BATCHES) or _configured(script, _BATCHES)
+            ),
+            seq=_only(_lengths(script) or drawn_lengths(script) or _numbers(script, _LENGTHS)),
             autocast=_only(said for said in cast if said.is_sure),
             unsure_autocast=next((said for said in cast if not said.is_sure), None),
             optimizer=None if other else _only(made) if made or makes else by_hand(script),
