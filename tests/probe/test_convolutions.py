@@ -147,6 +147,22 @@ def test_it_does_with_one_thread_too(name: str) -> None:
     assert estimate(built, variant, "cpu").allocated_bytes == pytest.approx(peak_on_cpu(built, variant), rel=0.002)
 
 
+FEW_ROWS = [
+    "1-D on a transposed input", "1-D, dilated", "1-D, first of a sound", "1-D, transposed", "2-D, many samples",
+    "2-D, odd channels", "2-D, depthwise with a multiplier", "2-D, dilated, many samples", "2-D, channels last",
+    "2-D, transposed", "3-D, many samples", "3-D, dilated", "3-D, transposed",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_what_is_large_is_tried_on_few_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(2)
+    monkeypatch.setattr(tried, "_MUCH_WORK", 0.0)
+    monkeypatch.setattr(tried, "_FEW_ROWS", 3)
+    built, variant = _built(CASES[name]), Variant("as-written")
+    assert estimate(built, variant, "cpu").allocated_bytes == pytest.approx(peak_on_cpu(built, variant), rel=0.01)
+
+
 def test_what_is_too_large_to_try_is_taken_for_plain_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tried, "_MOST_WORK", 1.0)
     monkeypatch.setattr(tried, "_known", {})

@@ -34,10 +34,12 @@ def convolution_scratch(
     if _has_columns(image, weight, *how):  # slow enough to take minutes
         return rule(args, out)
     func = _aten.convolution.default if forward else _aten.convolution_backward.default
-    batched = 1 if forward else 2
-    spread = image if how[3] else cast("torch.Tensor", out if forward else args[0])  # transposed
-    work = spread.numel() * weight[0].numel() * batched
-    most = peak(cast("Callee[object]", func), args, batched, work)
+    stride, transposed = cast("list[int]", how[0])[0], how[3]
+    spread = image if transposed else cast("torch.Tensor", out if forward else args[0])
+    of_image, of_result = (1, stride) if transposed else (stride, 1)
+    steps = (of_image,) if forward else (of_result, of_image)
+    work = spread.numel() * weight[0].numel() * len(steps)
+    most = peak(cast("Callee[object]", func), args, steps, work)
     if most is not None:
         return most, 0
     assume(_NOT_TRIED)

@@ -1,53 +1,68 @@
-"""What a convolution takes on this CPU, found by running it once: on zeros, and on as few samples as tell.
+"""What a convolution takes on this CPU, found by running it: on zeros, on as few samples and rows as tell.
 
 oneDNN has a dozen ways to convolve. Which one it takes, in which layouts and with what scratchpad, depends on shapes,
-instructions, caches and threads, and it tells nobody before it runs. What it allocates grows evenly with the samples.
+instructions, caches and threads, and it tells nobody before it runs. What it allocates grows evenly with both.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TYPE_CHECKING, cast
+from itertools import accumulate, product
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from remat.probe.target.calls import Callee
 
-_MOST_WORK = 6e10
-"""multiplications that one operator may take to try, a second or two; larger ones are left to the rules"""
-_MOST_WORK_IN_ALL = 4e11
+_MUCH_WORK = 5e8
+"""multiplications for each thread, some 20 milliseconds: what takes more is tried on fewer rows, too"""
+_MOST_WORK = 3e10
+"""that one operator may take to try; what takes more is left to the rules"""
+_MOST_WORK_IN_ALL = 2e11
 _spent = 0.0
 _known: dict[object, Tried | None] = {}
 _SEVERAL_SAMPLES = 16
 """from here on torch gives a convolution to oneDNN even where there is one thread (Convolution.cpp, `use_mkldnn`)"""
+_FEW_ROWS = 8
+
+Point: TypeAlias = "tuple[int, int]"
+"""how many samples, and how many rows are left out"""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Bytes allocated, or freed where negative, one after the other, for two numbers of samples."""
+    """Bytes allocated, or freed where negative, one after the other: for few samples and for more, on few rows and on
+    more.
+    """
 
     samples: tuple[int, int]
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    left_out: tuple[int, int]
+    sizes: Mapping[Point, tuple[int, ...]]
 
 
-def peak(func: Callee[object], args: Sequence[object], batched: int, work: float) -> int | None:
+def peak(func: Callee[object], args: Sequence[object], steps: Sequence[int], work: float) -> int | None:
     """The most bytes that `func` holds at once, its results included; None where it is too large to try, or fails.
 
-    The first `batched` arguments are batches of samples. `work`: how many multiplications it does.
+    `steps`: of each of the first arguments, which are batches of samples, how many rows go with one row of that which
+    has the fewest. `work`: how many multiplications it does.
     """
     count = cast("torch.Tensor", args[0]).shape[0]
-    few, more = _samples(count)
+    samples = _samples(count)
     if not _can_watch() or count == 0:
         return None
-    key = (func, few, more, *_likeness(args, batched), torch.get_num_threads(), torch.backends.mkldnn.enabled)
+    threads = torch.get_num_threads()
+    rows = min(cast("torch.Tensor", item).shape[2] // step for item, step in zip(args, steps, strict=False))
+    work *= sum(samples) / count
+    too_many = work > _MUCH_WORK * threads and rows > 2 * _FEW_ROWS
+    left_out = (rows - _FEW_ROWS, rows - 2 * _FEW_ROWS) if too_many else (0, 0)
+    key = (func, samples, left_out, *_likeness(args, len(steps)), threads, torch.backends.mkldnn.enabled)
     if key not in _known:
-        _known[key] = _try(func, args, batched, (few, more), work * (few + more) / count)
+        share = sum(1 - one / rows for one in left_out) if too_many else 1.0
+        _known[key] = _try(func, args, steps, (samples, left_out), work * share / threads)
     tried = _known[key]
     return None if tried is None else _most(tried, count)
 
@@ -81,7 +96,11 @@ def _order(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def _try(
-    func: Callee[object], args: Sequence[object], batched: int, samples: tuple[int, int], work: float
+    func: Callee[object],
+    args: Sequence[object],
+    steps: Sequence[int],
+    grid: tuple[tuple[int, int], tuple[int, int]],
+    work: float,
 ) -> Tried | None:
     global _spent  # noqa: PLW0603 -- what a process may spend on this is a property of the process
     if work > _MOST_WORK or _spent + work > _MOST_WORK_IN_ALL:
@@ -89,29 +108,33 @@ def _try(
     _spent += work
     try:
         with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
-            first = _allocations(func, _real(args, batched, samples[0]))
-            second = first if samples[0] == samples[1] else _allocations(func, _real(args, batched, samples[1]))
+            sizes = {point: _allocations(func, _real(args, steps, point)) for point in {*product(*grid)}}
     except RuntimeError:  # no memory, or a kernel that this CPU has not
         return None
-    alike = [size > 0 for size in first] == [size > 0 for size in second]
-    return Tried(samples, first, second) if alike else None
+    are_alike = len({tuple(size > 0 for size in one) for one in sizes.values()}) == 1
+    return Tried(*grid, sizes) if are_alike else None
 
 
-def _real(args: Sequence[object], batched: int, samples: int) -> list[object]:
-    return [
-        _zeros(item, samples if number < batched else item.shape[0]) if isinstance(item, torch.Tensor) else item
-        for number, item in enumerate(args)
+def _real(args: Sequence[object], steps: Sequence[int], point: Point) -> list[object]:
+    samples, left_out = point
+    tensors = [
+        _zeros(cast("torch.Tensor", item), samples, left_out * step) for item, step in zip(args, steps, strict=False)
     ]
+    others = args[len(steps) :]
+    return [*tensors, *(_zeros(item) if isinstance(item, torch.Tensor) else item for item in others)]
 
 
-def _zeros(like: torch.Tensor, samples: int) -> torch.Tensor:
-    """Laid out as `like` is, with so many samples."""
-    shape, stride = [samples, *like.shape[1:]] if like.dim() else [], list(like.stride())
-    order = _order(like)
-    if samples != like.shape[0] and order[0] != 0 and like.numel() == _extent(like.shape, stride):
+def _zeros(like: torch.Tensor, samples: int | None = None, left_out: int = 0) -> torch.Tensor:
+    """Laid out as `like` is, with so many samples, and rows left out."""
+    shape, stride, order = list(like.shape), list(like.stride()), _order(like)
+    if samples is not None:
+        shape[0], shape[2] = samples, shape[2] - left_out
+    is_cut_within = left_out or (shape[0] != like.shape[0] and order[0] != 0)
+    if is_cut_within and like.numel() == _extent(like.shape, stride):
         step = 1
         for dim in reversed(order):
-            stride[dim], step = step, step * shape[dim]
+            stride[dim] = stride[dim] if shape[dim] == stride[dim] == 1 else step
+            step *= shape[dim]
     return torch.zeros(_extent(shape, stride), dtype=like.dtype).as_strided(shape, stride)
 
 
@@ -135,7 +158,13 @@ def _allocations(func: Callee[object], args: Sequence[object]) -> tuple[int, ...
 
 
 def _most(tried: Tried, count: int) -> int:
-    few, more = tried.samples
+    """Sizes grow evenly with the samples, with the rows, and with both."""
+    (few, more), (fewer, least_out) = tried.samples, tried.left_out
     share = 0.0 if few == more else (count - few) / (more - few)
-    sizes = [one + round((other - one) * share) for one, other in zip(tried.first, tried.second, strict=True)]
-    return max(accumulate(sizes), default=0)
+    rows = 0.0 if fewer == least_out else fewer / (fewer - least_out)
+    on_few, on_more = (_between(tried.sizes[few, left], tried.sizes[more, left], share) for left in tried.left_out)
+    return max(accumulate(round(size) for size in _between(on_few, on_more, rows)), default=0)
+
+
+def _between(first: Sequence[float], second: Sequence[float], share: float) -> list[float]:
+    return [one + (other - one) * share for one, other in zip(first, second, strict=True)]
