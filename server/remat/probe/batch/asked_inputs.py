@@ -25,14 +25,16 @@ def ask_for(fact: str, wanted: Mapping[str, Use], place: Location) -> FactMissin
 def _known_part(name: str, use: Use, *, alone: bool) -> str:
     """Write what the module that sees an input tells of it, `…` for the rest; for the only input that has failed."""
     module = use.consumer
-    if isinstance(module, torch.nn.Embedding):
+    if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
         return f"torch.randint(0, {module.num_embeddings}, (batch, …))"
+    if use.index and module is None:
+        return f"torch.randint(0, …, ({use.rows or 'batch'}, …))"
     if "mask" in name.lower() and module is None:
         return "torch.ones(batch, …, dtype=torch.bool)"
-    if alone or use.changed:
+    if alone or use.changed or use.flattened or use.beside < 0:
         return "torch.randn(batch, …)"
     if isinstance(module, torch.nn.Linear):
-        return f"torch.randn(batch, …, {module.in_features})"
+        return f"torch.randn(batch, …, {module.in_features - use.beside})"
     if isinstance(module, torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
         return f"torch.randn(batch, {module.in_channels}, …)"
     return "torch.randn(batch, …)"

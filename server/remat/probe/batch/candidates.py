@@ -202,7 +202,8 @@ def _of_module(name: str, use: Use, known: Facts) -> Iterator[Shape]:
         yield from (Shape((BATCH, module.in_channels, *side)) for side in (*latent, *sides))
     elif isinstance(module, nn.Linear):
         words = next((n for n in (number(known.setting(of)) for of in _TEXT_LENGTHS) if n), _WORDS)
-        yield from _vectors(module.in_features, use, name, words)
+        if (width := module.in_features - max(0, use.beside)) > 0:
+            yield from _vectors(width, use, name, words)
     else:
         yield from _of_other_module(module, known)
 

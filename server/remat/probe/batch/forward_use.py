@@ -10,6 +10,7 @@ from torch import nn
 
 from remat.probe.batch.expressions import is_conversion, moves_last, side_by_side
 from remat.probe.batch.forward_source import real_forward, source_of
+from remat.probe.batch.neighbours import with_neighbours
 from remat.probe.batch.use import Use
 from remat.probe.target.statements import dotted
 
@@ -58,7 +59,7 @@ def _uses_in(function: ast.FunctionDef, module: nn.Module, depth: int) -> dict[s
             reading.found[name] = replace(
                 reading.found[name], consumer=consumer, joined=group, spread_beside=spread and len(group) == 2
             )
-    return reading.found
+    return with_neighbours(reading.found, function, module)
 
 
 def first_with_weights(module: nn.Module, depth: int = 0) -> nn.Module | None:
@@ -203,6 +204,7 @@ def _seen_by(reading: _Reading, parameter: str, callee: nn.Module, index: int, k
         turned=use.turned or there.turned,
         last_turned=use.last_turned or there.last_turned,
         added=use.added + there.added,
+        beside=use.beside or there.beside,
     )
 
 

@@ -35,3 +35,9 @@ class Use:
     """it is a vector that is repeated over the points of a picture"""
     spread_beside: bool = False
     """one of those joined with it is"""
+    beside: int = 0
+    """how wide that is what modules made of other inputs and its consumer sees beside it; negative if nothing tells"""
+    index: bool = False
+    """tensors are indexed by it"""
+    rows: int | None = None
+    """that it has at least, each of which is taken by its number"""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import inspect
 import re
 import textwrap
 import traceback
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -34,9 +34,26 @@ _PLAIN = re.compile(r"int|float|str")  # `dict = None` stands for an empty one
 
 def parameters_of(callee: Callee[object]) -> list[inspect.Parameter]:
     try:
-        return list(inspect.signature(callee).parameters.values())
+        found = list(inspect.signature(callee).parameters.values())
     except (ValueError, TypeError):
         return []
+    return _fields(callee) if {p.kind for p in found} == {inspect.Parameter.VAR_KEYWORD} else found
+
+
+def _fields(callee: object) -> list[inspect.Parameter]:
+    """Return the fields of a data class that takes them by a `__init__(self, **kwargs)` of its own."""
+    if not isinstance(callee, type) or not dataclasses.is_dataclass(callee):
+        return []
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            annotation=field.type,
+        )
+        for field in dataclasses.fields(callee)
+        if field.default_factory is dataclasses.MISSING
+    ]
 
 
 def needed_of(callee: Callee[object]) -> list[inspect.Parameter]:
@@ -129,7 +146,7 @@ def _as_at(found: list[Site], callee: object) -> Iterator[Arguments]:
             elsewhere = [place for place in others if place != site.place][:3]
             if elsewhere:
                 said.append(f"{name} is also called at {', '.join(elsewhere)} (model= in a probe comment)")
-            yield replace(arguments, assumptions=tuple(said), method=site.method)
+            yield dataclasses.replace(arguments, assumptions=tuple(said), method=site.method)
 
 
 def _arguments_at(site: Site, callee: object) -> Arguments | None:

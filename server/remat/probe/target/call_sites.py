@@ -17,6 +17,7 @@ from remat.probe.target.loading import File
 from remat.probe.target.packages import read, text_of
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted, holds_training, looks_like_module, plan
+from remat.probe.target.trials import is_trained, is_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,9 @@ class Site:
     file: File
     call: ast.Call
     scopes: list[Scope]
+    is_trial: bool = False
+    """it only tries the model out, and makes a small one"""
+    is_trained: bool = False
 
     @property
     def method(self) -> str:
@@ -50,10 +54,16 @@ class Site:
 
 
 def sites(callee: object, file: File) -> list[Site]:
-    """Return calls of `callee`, and of its methods `from_…`, the nearest to its file first; none of tests."""
+    """Return calls of `callee`, and of its methods `from_…`, the nearest to its file first; none of tests.
+
+    Those that are trained come first. Those that only try it out come last, and only where none is trained: they are
+    smaller.
+    """
     key = (callee, file)
     if key not in _KNOWN:
-        _KNOWN[key] = list(itertools.islice(_sites(callee, file), _MOST_SITES))
+        found = list(itertools.islice(_sites(callee, file), _MOST_SITES))
+        real = sorted((site for site in found if not site.is_trial), key=lambda site: not site.is_trained)
+        _KNOWN[key] = real if real and real[0].is_trained else [*real, *(site for site in found if site.is_trial)]
     return _KNOWN[key]
 
 
@@ -65,10 +75,15 @@ def _sites(callee: object, file: File) -> Iterator[Site]:
     until = time.monotonic() + _PATIENCE
     for other, tree in _texts(name, file):
         named = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _names(n, name)]
-        here = (Site(other, call, scopes_around(tree, call)) for call in named)
+        here = (_site(other, call, tree, own_file=other is file) for call in named)
         yield from itertools.islice((site for site in here if _is_of(callee, site)), _MOST_OF_ONE)
         if time.monotonic() > until:
             return
+
+
+def _site(file: File, call: ast.Call, tree: ast.Module, *, own_file: bool) -> Site:
+    scopes = scopes_around(tree, call)
+    return Site(file, call, scopes, is_trial(scopes, tree, own_file=own_file), is_trained(call, scopes, tree))
 
 
 def sites_in_script(callee: object, file: File) -> list[Site]:

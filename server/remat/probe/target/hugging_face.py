@@ -122,11 +122,18 @@ def _of_transformers(place: str) -> nn.Module:
             Location(f"{place}/config.json", 1),
         )
     config = transformers.AutoConfig.from_pretrained(place, local_files_only=True)
-    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
-        setattr(config, "decoder_start_token_id", 0)  # noqa: B010  (any token: it only starts what is shifted)
+    _any_tokens(config)
     names = [name for name in getattr(config, "architectures", None) or () if hasattr(transformers, name)]
     cls = getattr(transformers, names[0]) if names else _automatic(config, transformers)
     return from_name(cls, place, config, {}, None, None)
+
+
+def _any_tokens(config: object) -> None:
+    """Name tokens that forward insists on where the configuration leaves them open: any will do, they have no size."""
+    shifted = ("decoder_start_token_id", "pad_token_id") if getattr(config, "is_encoder_decoder", False) else ()
+    for name in (*shifted, *(n for n in ("image_token_id", "image_token_index") if hasattr(config, n))):
+        if getattr(config, name, None) is None:
+            setattr(config, name, 0)
 
 
 def _automatic(config: object, transformers: object) -> type:
