@@ -57,14 +57,14 @@ journey(
     await editor.shot("advice");
     const every = page.locator("#advice-changes tr", { hasText: "Checkpoint every block" });
     equal(await every.locator("td").first().innerText(), await figure(page, "Every block", "Allocated"));
-    const half = page.locator("#advice-changes tr", { hasText: "Hold parameters and gradients in bf16" });
+    const half = page.locator("#advice-changes tr", { hasText: "under autocast to fp16, with a GradScaler" });
     const said = await half.locator("td").first().innerText();
     await every.getByRole("button", { name: "Apply to code" }).click();
     await page.locator("#advice .planned", { hasText: "Written" }).waitFor();
     await editor.press("Control+Z");
     await editor.until("the change to be undone", async () => (await editor.line("checkpoint(block").count()) === 0);
     await half.getByRole("button", { name: "Show" }).click();
-    await page.locator("#ran pre", { hasText: "--dtype bf16" }).waitFor({ timeout: 90_000 });
+    await page.locator("#ran pre", { hasText: "--autocast fp16" }).waitFor({ timeout: 90_000 });
     equal(await page.locator("#tiers .figure").first().innerText(), said);
   },
 );
