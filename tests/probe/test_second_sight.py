@@ -162,3 +162,62 @@ def test_tokens_that_a_configuration_leaves_open_are_any(tmp_path: Path, ask: As
     more = {"decoder_num_attention_heads": 2, "vocab_size": 60, "architectures": ["MoonshineForConditionalGeneration"]}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "moonshine", **stack, **sizes, **more}))
     assert "labels: int[batch, 150]" in notes(ask, tmp_path, f"hf:{tmp_path}")
+
+
+def test_a_checkpoint_that_is_opened_or_offered_for_download_is_left_out_where_it_is_not_there(
+    tmp_path: Path, ask: Ask
+) -> None:
+    text = """
+    import torch
+    from pathlib import Path
+    from torch import nn
+
+    def segmenting(checkpoint="weights/sam_b.pth"):
+        model = nn.Sequential(nn.Conv2d(3, 8, 3))
+        if not Path(checkpoint).exists() and input("Download it? [y]/n: ") == "y":
+            raise SystemExit("it is downloaded")
+        with open(checkpoint, "rb") as file:
+            state = torch.load(file, map_location="cpu")
+        model.load_state_dict(state)
+        return model
+    """
+    write(tmp_path, opened_weights=text)
+    said = notes(ask, tmp_path, "opened_weights.py:segmenting")
+    assert "weights/sam_b.pth is not there: its weights are left out" in said
+    assert "`Download it? [y]/n:` is answered with no" in said
+
+
+def test_of_methods_that_a_step_may_call_the_one_that_makes_a_loss_is_named_first(tmp_path: Path, ask: Ask) -> None:
+    text = """
+    from torch import nn
+
+    class Headless(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 8)
+
+        def forward_inference(self, tokens, start, cache):
+            return self.last(tokens)
+
+        def forward_loss(self, inputs, targets):
+            return (self.last(inputs) - targets).square().mean()
+
+        def configure_optimizers(self, rate, decay, betas, device):
+            return rate
+    """
+    write(tmp_path, headless=text)
+    assert 'call="forward_loss"), or ' in how(ask, tmp_path, "headless.py:Headless")
+
+
+def test_a_box_beside_a_picture_has_two_corners(tmp_path: Path, ask: Ask) -> None:
+    body = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main, self.corner = nn.Conv2d(3, 8, 3), nn.Linear(2, 8)
+
+        def forward(self, image, box):
+            corners = self.corner(box.reshape(-1, 2, 2)).sum(1)
+            return self.main(image) + corners[:, :, None, None]
+    """
+    assert "box: box[batch, 4]" in inputs(ask, tmp_path, "boxed", body)

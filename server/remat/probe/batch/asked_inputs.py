@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from remat.probe.messages import Location
+
+_TIME = re.compile(r"ts?|.*time_?(steps?)?")
 
 
 def ask_for(fact: str, wanted: Mapping[str, Use], place: Location) -> FactMissingError:
@@ -31,6 +34,8 @@ def _known_part(name: str, use: Use, *, alone: bool) -> str:
         return f"torch.randint(0, …, ({use.rows or 'batch'}, …))"
     if "mask" in name.lower() and module is None:
         return "torch.ones(batch, …, dtype=torch.bool)"
+    if _TIME.fullmatch(name.lower()) and isinstance(module, torch.nn.Linear):  # it sees what is worked out of a time
+        return "torch.randint(0, 1000, (batch,))"
     if alone or use.changed or use.flattened or use.beside < 0:
         return "torch.randn(batch, …)"
     if isinstance(module, torch.nn.Linear):

@@ -26,6 +26,7 @@ _SURELY_IDS = re.compile(r"(input_?)?ids|tokens?|idx|.*_token_ids|token_ids|inpu
 _SMALL_VOCABULARY = 100  # there is no smaller one
 _TIMES = re.compile(r"(t|ts|time|times|timesteps?|noise_levels?|sigmas?|noise|step|steps|.*_timesteps?)")
 _CLASSES = re.compile(r"(y|label|labels|class_labels?|classes|c|target|targets|cls|.*_labels?)")
+_BOXES = re.compile(r"b?box(es)?")
 _MASKS = re.compile(r".*mask.*")
 _TEXTS = re.compile(
     r"(encoder_hidden_states|context|cond|conditioning|text|memory|.*_embeds?|.*embeddings?|hidden_states)"
@@ -254,6 +255,8 @@ def _of_name(name: str, known: Facts) -> Iterator[Shape]:
     name = name.lower()
     if _LENGTHS.fullmatch(name):
         yield Shape((BATCH,), "length")
+    elif _BOXES.fullmatch(name):
+        yield from (Shape((BATCH, 4), "box"), Shape((BATCH, 1, 4), "box"))
     elif _MASKS.fullmatch(name):
         pairs = ((SEQ, SEQ), (BATCH, 1, SEQ, SEQ), (BATCH, 1, SEQ), (BATCH, SEQ, SEQ))
         yield from (Shape(dims, "bool") for dims in ((BATCH, SEQ), *pairs))

@@ -35,22 +35,28 @@ def with_neighbours(found: dict[str, Use], function: ast.FunctionDef, module: nn
 def widths_beside(function: ast.FunctionDef, module: nn.Module) -> dict[str, int]:
     """Return, for a parameter joined with what modules make of others, how wide that is; UNKNOWN if none tells."""
     names = {argument.arg for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
-    values = {
-        target.id: node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    values, first = _assigned(function)
     found: dict[str, int] = {}
     for parts in _joined(function):
-        plain = [name for part in parts if (name := _same(part)) in names and name not in values]
+        same = [(part.lineno, name) for part in parts if (name := _same(part)) in names and name is not None]
+        plain = [name for line, name in same if first.get(name, line) >= line]
         if len(plain) != 1 or len(parts) == 1:
             continue
         others = [_width(values.get(_same(part) or "", part), module) for part in parts if _same(part) != plain[0]]
         widths = [width for width in others if width is not None]
         found.setdefault(plain[0], sum(widths) if len(widths) == len(others) else UNKNOWN)
     return found
+
+
+def _assigned(function: ast.FunctionDef) -> tuple[dict[str, ast.expr], dict[str, int]]:
+    """Return what names stand for at last, and the line where each stops to be what came in."""
+    values: dict[str, ast.expr] = {}
+    first: dict[str, int] = {}
+    for node in (n for n in ast.walk(function) if isinstance(n, ast.Assign)):
+        for name in (target.id for target in node.targets if isinstance(target, ast.Name)):
+            values[name] = node.value
+            first[name] = min(node.lineno, first.get(name, node.lineno))
+    return values, first
 
 
 def indices(function: ast.FunctionDef) -> dict[str, int | None]:

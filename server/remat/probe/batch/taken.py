@@ -62,10 +62,17 @@ def parameters(model: nn.Module, place: Location) -> Taken:
 
 
 def methods(model: nn.Module) -> list[str]:
-    """Return the methods of a class of the user's that take something, the one with most parameters first."""
+    """Return the methods of a class of the user's that take something, those that a step likely calls first."""
     written = [v for n, v in vars(type(model)).items() if isinstance(v, FunctionType) and not n.startswith("_")]
     taking = [v for v in written if v.__code__.co_argcount > 1]
-    return [v.__name__ for v in sorted(taking, key=lambda v: -v.__code__.co_argcount)]
+    return [v.__name__ for v in sorted(taking, key=lambda v: (_unlikely(v.__name__), -v.__code__.co_argcount))]
+
+
+def _unlikely(name: str) -> int:
+    """Tell how unlikely a step calls a method: what makes a loss, what a forward may be, what only sets something."""
+    if re.search(r"generat|sampl|infer|predict|configur|optimizer|load|save|^get_|^set_", name):
+        return 2
+    return 0 if re.search(r"loss|training_step", name) else 1
 
 
 def _annotation(parameter: inspect.Parameter) -> str:

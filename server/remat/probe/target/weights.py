@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import builtins
 import socket
 import sys
 from typing import TYPE_CHECKING, cast
@@ -12,7 +13,13 @@ from torch import nn
 
 from remat.probe.target.asides import note, options_left_out
 from remat.probe.target.library_loaders import answer_loaders
-from remat.probe.target.no_weights import loaded_or_not, no_weights, unless_empty
+from remat.probe.target.no_weights import (
+    answered_no,
+    loaded_or_not,
+    no_weights,
+    opened_or_not,
+    unless_empty,
+)
 
 if TYPE_CHECKING:
     from remat.probe.target.calls import Callee
@@ -23,6 +30,8 @@ def keep_away() -> None:
     if getattr(torch.load, "of_remat", False):
         return
     torch.load = loaded_or_not(torch.load)
+    setattr(builtins, "open", opened_or_not(cast("Callee[object]", builtins.open)))  # noqa: B010  (typed as it is not)
+    setattr(builtins, "input", answered_no(builtins.input))  # noqa: B010
     torch.hub.load_state_dict_from_url = no_weights
     nn.Module.load_state_dict = unless_empty(nn.Module.load_state_dict)
     torch.compile = _not_compiled
