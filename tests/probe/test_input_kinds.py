@@ -461,3 +461,10 @@ def test_more_tokens_than_a_text_tower_has_positions_for_are_refused_with_its_nu
     asked = failure(ask(tmp_path, f"hf:{family}", seq=512)).missing
     assert asked is not None
     assert (asked.fact, asked.how) == ("seq=512 is more than the 48 positions this model has", "give --seq 48")
+
+
+def test_noise_that_a_generator_makes_pictures_of_is_no_picture(tmp_path: Path, ask: Ask) -> None:
+    layers = ["self.grow = nn.ConvTranspose2d(100, 64, 4, 1, 0)", "self.last = nn.ConvTranspose2d(64, 3, 4, 2, 1)"]
+    said = inputs(ask, tmp_path, "grows", net("noise", layers, ["return self.last(self.grow(noise)).tanh()"]))
+    assert "noise: float[batch, 100, 1, 1]" in said
+    assert "images of" not in said

@@ -245,9 +245,16 @@ def _said(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     if any(not isinstance(v.each, Shape) for v in lists):
         said.append(f"{OBJECTS} objects in each image")
     if fixed and spec.image is None:
-        _, *sides = fixed[0].dims if fixed[0].dims[-1] not in {1, 3, 4} else fixed[0].dims[:-1]
-        said.append(f"images of {sides[-2]}x{sides[-1]} (image= in a probe comment)")
+        height, width = _sides(fixed[0])
+        if (height, width) != (1, 1):  # noise that pictures are made of
+            said.append(f"images of {height}x{width} (image= in a probe comment)")
     return tuple(said)
+
+
+def _sides(picture: Shape) -> tuple[int | str, int | str]:
+    """Height and width, whether channels come before or after them."""
+    _, first, second, last = picture.dims
+    return (first, second) if last in {1, 3, 4} and second != 1 else (second, last)
 
 
 def sizes_said(found: Found, batch: int | None, seq: int | None) -> tuple[str, ...]:
