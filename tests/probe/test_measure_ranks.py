@@ -107,7 +107,10 @@ def test_ranks_of_fully_shard_take_what_was_estimated_and_what_gloo_keeps_and_no
     told, came = both(measured(folder, "plain", "fsdp2"))
     assert [one.rank for one in came.ranks] == [0, 1]
     assert came.allocated_bytes == max(one.allocated_bytes for one in came.ranks)
-    assert all(told.allocated_bytes <= one.allocated_bytes <= told.allocated_bytes * 1.3 for one in came.ranks)
+    took = [one.allocated_bytes for one in came.ranks]
+    # gloo's threads keep buffers that the estimate doesn't know, and may give back one of its own before the peak
+    assert told.allocated_bytes * 0.995 <= min(took), (told.allocated_bytes, took)
+    assert max(took) <= told.allocated_bytes * 1.3, (told.allocated_bytes, took)
     assert came.by_category["parameters"] == told.by_category["parameters"]
     assert came.step_seconds is not None
     assert came.step_seconds_range is not None

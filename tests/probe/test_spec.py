@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from remat.probe.built import FactMissingError
-from remat.probe.target.spec import spec_of, specs
+from remat.probe.target.spec import given_names, spec_of, specs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLASSES = """
 # remat: probe(batch=4, seq=2048, dtype="bf16", optimizer="adamw")
@@ -28,6 +32,28 @@ def test_it_belongs_to_the_class_below_it_or_around_it() -> None:
     first, second = of(CLASSES, "First"), of(CLASSES, "Second")
     assert (first.batch, first.seq, first.dtype, first.optimizer) == (4, 2048, "bf16", "adamw")  # type: ignore[attr-defined]
     assert (second.model, second.image, second.batch) == ("Second(width=1 + 2)", (64, 32), None)  # type: ignore[attr-defined]
+
+
+def test_comments_below_each_other_are_one_and_the_lowest_has_the_last_word(tmp_path: Path) -> None:
+    text = """
+# remat: probe(model=Net(8), batch=2, names={"a": 1, "b": 2})
+# what else is missing:
+# remat: probe(inputs={"x": (batch, 8)}, names={"b": 3})
+# remat: probe(batch=4)
+class Net: ...
+
+# remat: probe(seq=7)
+other = 1
+"""
+    merged, alone = specs(text, "model.py")
+    assert (merged.model, merged.batch, merged.inputs, merged.seq) == ("Net(8)", 4, "{'x': (batch, 8)}", None)
+    assert alone.seq == 7
+    assert given_names(text, tmp_path / "model.py") == {"a": 1, "b": 3}
+
+
+def test_what_stands_above_a_class_and_in_it_is_said_of_it_together() -> None:
+    spec = of("# remat: probe(batch=2)\nclass Net:\n    # remat: probe(batch=3, seq=9)\n    pass\n", "Net")
+    assert (spec.batch, spec.seq) == (2, 9)  # type: ignore[attr-defined]
 
 
 def test_it_may_go_on_over_several_lines() -> None:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from remat.probe.simulated.cuda.there import a_gpu_is_there
 from remat.probe.target.model_lines import lines_that_make
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import line_of_function, names_at, scopes_around
 from remat.probe.target.statements import dotted
 from remat.probe.target.tame import last_name
 from remat.probe.target.training_precision import EIGHT_BIT
-from remat.probe.target.training_script import UNKNOWN, a_gpu_is_there, called, reading
+from remat.probe.target.training_script import UNKNOWN, called, reading
 from remat.probe.target.unwritten import nothing_written
 
 if TYPE_CHECKING:

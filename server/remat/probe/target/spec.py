@@ -8,7 +8,8 @@ import re
 import tokenize
 from argparse import Namespace
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from remat.probe.built import FactMissingError
@@ -56,8 +57,25 @@ NOTHING = Spec()
 
 
 def specs(text: str, path: str) -> list[Spec]:
-    """Return every such comment of a file, in order. Raises FactMissingError where one can't be understood."""
-    return [_read(line, call, Location(path, line)) for line, call in _comments(text)]
+    """Return every such comment of a file, in order; those one below the other are one, in which the lowest has the
+    last word. Raises FactMissingError where one can't be understood.
+    """
+    lines = text.splitlines()
+    found: list[Spec] = []
+    for line, call in _comments(text):
+        spec = _read(line, call, Location(path, line))
+        if found and all(row.lstrip().startswith("#") for row in lines[found[-1].line - 1 : line - 1]):
+            spec = _filled(spec, found.pop())
+        found.append(spec)
+    return found
+
+
+def _filled(spec: Spec, other: Spec) -> Spec:
+    """With what only the other says; of names, all that both give."""
+    missing = {f.name: getattr(other, f.name) for f in fields(spec) if getattr(spec, f.name) is None}
+    if spec.names is not None and other.names is not None:
+        missing["names"] = f"{{**({other.names}), **({spec.names})}}"
+    return replace(spec, **missing)
 
 
 def spec_of(text: str, path: str, node: ast.ClassDef | ast.FunctionDef | None) -> Spec:
@@ -68,7 +86,7 @@ def spec_of(text: str, path: str, node: ast.ClassDef | ast.FunctionDef | None) -
     name = node.name if node is not None else None
     mine = [spec for spec in found if owned.get(spec.line) == name]
     common = [spec for spec in found if spec.line not in owned]
-    return next(iter([*mine, *common]), NOTHING)
+    return reduce(_filled, mine) if mine else next(iter(common), NOTHING)
 
 
 def given_names(text: str, path: Path) -> dict[str, object]:

@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from remat.probe.messages import TRL_CONFIGS
+from remat.probe.simulated.cuda.there import a_gpu_is_there
 from remat.probe.target.packages import read
 from remat.probe.target.scopes import evaluate_in, scopes_around
 from remat.probe.target.statements import dotted, holds_training, is_main_guard
@@ -91,19 +90,6 @@ def reading(file: File) -> Iterator[Script | None]:
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and id(n) not in aside]
     with nothing_written(), a_gpu_is_there():
         yield Script(file.twin(), tree, sorted(calls, key=lambda call: call.lineno), aside)
-
-
-@contextlib.contextmanager
-def a_gpu_is_there() -> Iterator[None]:
-    """Let the script find the GPU that it is written for, whatever this machine has."""
-    kept = {name: getattr(torch.cuda, name) for name in ("is_available", "is_bf16_supported", "device_count")}
-    for name in kept:
-        setattr(torch.cuda, name, lambda *_, **__: 1)  # as many, and yes
-    try:
-        yield
-    finally:
-        for name, was in kept.items():
-            setattr(torch.cuda, name, was)
 
 
 def _only_looks(node: ast.AST) -> bool:
