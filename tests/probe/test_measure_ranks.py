@@ -123,7 +123,7 @@ def test_ranks_of_fully_shard_take_what_was_estimated_and_what_gloo_keeps_and_no
 
 def test_a_model_that_the_code_wraps_in_ddp_takes_what_was_estimated(folder: Path) -> None:
     told, came = both(measured(folder, "wrapped"))
-    assert came.allocated_bytes == pytest.approx(told.allocated_bytes, rel=0.001)
+    assert came.allocated_bytes == pytest.approx(told.allocated_bytes, rel=0.005)
     assert {item.class_name for item in came.by_module if item.module == "blocks.*"} == {"Block"}
     assert any("the code asks for nccl: gloo was used" in text for text in came.assumptions)
 
