@@ -159,7 +159,7 @@ def test_parameters_gradients_and_state_are_those_of_a_real_group() -> None:
     assert fewer is not None
     assert first["state"] - last["state"] == int(fewer[1].replace(",", "")) * 8
     # gloo's threads may keep a copy of what they send, or give one of their own back before the peak
-    assert told.allocated_bytes * 0.995 <= first["most"] <= told.allocated_bytes * 1.1, first
+    assert told.allocated_bytes * 0.995 <= first["most"] <= told.allocated_bytes * 1.3, first
 
 
 def over_gloo(how: str) -> list[dict[str, int]]:
