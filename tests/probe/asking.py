@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from remat.probe.messages import Event
+    from remat.probe.messages import Event, Missing
 
     Ask: TypeAlias = Callable[..., list[Event]]
 
@@ -67,4 +67,11 @@ def result(events: list[Event]) -> VariantResult:
 
 def failure(events: list[Event]) -> Failure:
     (found,) = [event for event in events if isinstance(event, Failure)]
+    return found
+
+
+def missing(ask: Ask, folder: Path, target: str) -> Missing:
+    """Ask; return the fact that is missing."""
+    found = failure(ask(folder, target)).missing
+    assert found is not None
     return found

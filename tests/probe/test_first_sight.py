@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import failure, result, warm, write
+from asking import failure, missing, result, warm, write
 from nets import inputs
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from asking import Ask
 
-    from remat.probe.messages import Missing
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 40}
 
@@ -23,12 +22,6 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 @pytest.fixture(scope="module", name="ask")
 def one_worker() -> Iterator[Ask]:
     yield from warm()
-
-
-def missing(ask: Ask, folder: Path, target: str) -> Missing:
-    found = failure(ask(folder, target)).missing
-    assert found is not None
-    return found
 
 
 def notes(ask: Ask, folder: Path, target: str) -> str:

@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import failure, result, warm, write
+from asking import missing, result, warm, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from asking import Ask
 
-    from remat.probe.messages import Missing
 
 MLP = """
     import torch
@@ -57,12 +56,6 @@ BY_SETTINGS = """
 @pytest.fixture(scope="module", name="ask")
 def one_worker() -> Iterator[Ask]:
     yield from warm()
-
-
-def missing(ask: Ask, folder: Path, target: str) -> Missing:
-    found = failure(ask(folder, target)).missing
-    assert found is not None
-    return found
 
 
 def with_line(folder: Path, name: str, how: str, **given: str) -> None:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from remat.probe.target.statements import dotted
-from remat.probe.target.training_script import Said, called, given
+from remat.probe.target.training_script import Said, called, given, given_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _fed(script: Script) -> Iterator[tuple[ast.Call, list[object]]]:
         yield drawn, _shape(script, drawn)
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Assign) and id(node) not in script.aside:
-            for name, value in _pairs(node.targets[0], node.value):
+            for name, value in given_to(node.targets[0], node.value):
                 call = _drawing(value)
                 if call is not None and name in given_names:
                     yield call, _shape(script, call)
@@ -54,13 +54,6 @@ def _models(script: Script) -> set[str]:
     """Names of what has parameters."""
     owners = (call.func for call in script.calls if isinstance(call.func, ast.Attribute))
     return {dotted(owner.value) for owner in owners if owner.attr in _OF_MODELS}
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        yield from ((dotted(one), other) for one, other in zip(target.elts, value.elts, strict=True))
-    else:
-        yield dotted(target), value
 
 
 def _drawing(node: ast.expr) -> ast.Call | None:

@@ -130,28 +130,28 @@ def _assignments(tree: ast.Module) -> Iterator[tuple[ast.Assign, ast.Call]]:
 def _makes_module(file: File, call: ast.Call) -> bool:
     while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
         call = call.func.value
-    root, *rest = dotted(call.func).split(".")
-    if not root.isidentifier() or (rest or [root])[-1] in _AROUND:
+    name = dotted(call.func)
+    if not name.split(".")[0].isidentifier() or name.split(".")[-1] in _AROUND:
         return False
-    try:
-        thing = file.look_up(root)
-        for part in rest:
-            thing = getattr(thing, part)
-    except Exception:  # noqa: BLE001 - the file's own code runs to bind the name
-        return False
+    thing = _named_there(file, name)
     return isinstance(thing, type) and issubclass(thing, nn.Module) and thing.__module__ != "torch.nn.modules.loss"
 
 
 def _makes_by_function(file: File, call: ast.Call) -> bool:
     """Tell whether what is called is a function that returns a module, as its source or annotation says."""
-    root, *rest = dotted(call.func).split(".")
+    return _returns_module(_named_there(file, dotted(call.func)))
+
+
+def _named_there(file: File, name: str) -> object:
+    """What a dotted name stands for in the file; None where it can't be bound."""
+    root, *rest = name.split(".")
     try:
         thing = file.look_up(root)
         for part in rest:
             thing = getattr(thing, part)
     except Exception:  # noqa: BLE001 - the file's own code runs to bind the name
-        return False
-    return _returns_module(thing)
+        return None
+    return thing
 
 
 def _returns_module(function: object, depth: int = 0) -> bool:

@@ -13,10 +13,10 @@ from remat.probe.target.own_optimizer import makings
 from remat.probe.target.statements import dotted
 from remat.probe.target.training_habits import accumulations, by_hand, habits_of, remarks
 from remat.probe.target.training_precision import autocasts, optimizers
-from remat.probe.target.training_script import LOOKING, Said, called, given, line_of, reading, sets_a_trainer
+from remat.probe.target.training_script import LOOKING, Said, called, given, given_to, line_of, reading, sets_a_trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from remat.probe.target.loading import File
     from remat.probe.target.own_optimizer import Making
@@ -124,7 +124,7 @@ def _numbers(script: Script, names: tuple[str, ...]) -> list[Said | None]:
     for node in (n for n in ast.walk(script.tree) if id(n) not in script.aside | fields):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            pairs = [pair for target in targets for pair in _pairs(target, node.value)]
+            pairs = [pair for target in targets for pair in given_to(target, node.value)]
             found += [_number(getattr(value, "value", None), node.lineno) for name, value in pairs if name in names]
         elif isinstance(node, ast.AugAssign) and dotted(node.target) in names:
             found.append(None)
@@ -146,12 +146,3 @@ def _configured(script: Script, names: tuple[str, ...]) -> list[Said | None]:
 
 def _number(value: object, line: int) -> Said | None:
     return Said(str(value), line) if type(value) is int and value > 0 else None
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """What is given to which name: `batch_size, length = 12, 128`."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for one, given in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(one, given)
-    else:
-        yield dotted(target), value

@@ -124,3 +124,12 @@ def given(call: ast.Call, name: str) -> ast.expr | None:
 def line_of(call: ast.Call, name: str) -> int:
     value = given(call, name)
     return call.lineno if value is None else value.lineno
+
+
+def given_to(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """What is given to which name: `batch_size, length = 12, 128`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from given_to(one, other)
+    else:
+        yield dotted(target), value
